@@ -1,0 +1,58 @@
+// The scrimp dialect: ops, attributes, interfaces.
+#ifndef SCRIMP_DIALECT_SCRIMP_H
+#define SCRIMP_DIALECT_SCRIMP_H
+
+#include "scrimp/Codegen/Emit.h"
+#include "scrimp/Dialect/GraphExpr.h"
+#include "scrimp/Dialect/KernelTypes.h"
+#include "scrimp/Eval/HostTensor.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+
+namespace mlir::scrimp {
+
+/// The type as what all scrimp values have.
+inline RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+inline ArrayRef<int64_t> shapeOf(Value value) { return tensorType(value).getShape(); }
+/// The type with i1 elements.
+inline RankedTensorType boolLike(RankedTensorType type) {
+  return type.clone(IntegerType::get(type.getContext(), 1));
+}
+inline bool isFloatTensor(Value value) { return isa<FloatType>(tensorType(value).getElementType()); }
+
+/// One per element of the largest result or operand.
+int64_t defaultFlops(Operation *op);
+
+/// The result of evaluating `op` on constants, if that involves no rounding that could depend on the machine: integer
+/// results only. Null otherwise.
+OpFoldResult foldExactly(Operation *op, ArrayRef<Attribute> operands);
+
+inline double divide(double a, double b) { return a / b; }
+inline int64_t divide(int64_t a, int64_t b) { return b == 0 ? a : a / b; }
+inline ScalarExpr divide(ScalarExpr a, ScalarExpr b) { return a / b; }
+inline int64_t abs(int64_t a) { return a < 0 ? -a : a; }
+inline int64_t bitAnd(int64_t a, int64_t b) { return a & b; }
+inline int64_t bitOr(int64_t a, int64_t b) { return a | b; }
+inline int64_t bitXor(int64_t a, int64_t b) { return a ^ b; }
+ScalarExpr bitAnd(ScalarExpr a, ScalarExpr b);
+ScalarExpr bitOr(ScalarExpr a, ScalarExpr b);
+ScalarExpr bitXor(ScalarExpr a, ScalarExpr b);
+
+} // namespace mlir::scrimp
+
+#include "scrimp/Dialect/ScrimpDialect.h.inc"
+#include "scrimp/Dialect/ScrimpEnums.h.inc"
+#include "scrimp/Dialect/ScrimpInterfaces.h.inc"
+
+#define GET_OP_CLASSES
+#include "scrimp/Dialect/ScrimpOps.h.inc"
+
+#endif

@@ -1,0 +1,81 @@
+//===- ScrimpBase.td - the dialect, its types and base classes ----------------------------------------------------===//
+#ifndef SCRIMP_BASE_TD
+#define SCRIMP_BASE_TD
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "scrimp/Dialect/ScrimpInterfaces.td"
+
+def Scrimp_Dialect : Dialect {
+  let name = "scrimp";
+  let cppNamespace = "::mlir::scrimp";
+  let summary = "Neural network graphs that are trained, from import to the memory plan";
+  let description = [{
+    Ops on builtin ranked tensors of static shape. Nothing broadcasts implicitly: `scrimp.broadcast` says so. An op
+    describes itself through interfaces (ScrimpInterfaces.td); passes name no ops.
+
+    Function arguments carry their role in attributes: `scrimp.name` (the model's name), and one of `scrimp.input` (the
+    batch dimension, or -1), `scrimp.param` ("trainable" or "frozen"), `scrimp.state` (kept across steps, updated by
+    the graph), `scrimp.scalar` (a value that the runtime computes before each step: "lr", "step", ...). Results:
+    `scrimp.output` (a value that the host reads: "loss", "grad_norm"), `scrimp.updates` (the index of the argument
+    that this result replaces, in its very bytes).
+  }];
+  let hasConstantMaterializer = 1;
+  let extraClassDeclaration = [{
+    static constexpr llvm::StringLiteral kName = "scrimp.name", kInput = "scrimp.input", kParam = "scrimp.param",
+                                         kState = "scrimp.state", kScalar = "scrimp.scalar",
+                                         kOutput = "scrimp.output", kUpdates = "scrimp.updates";
+  }];
+}
+
+
+def Scrimp_Tensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I1, I8, I32, I64]>;
+def Scrimp_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
+def Scrimp_WideFloatTensor : StaticShapeTensorOf<[F32, F64]>;
+def Scrimp_NumericTensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I8, I32, I64]>;
+def Scrimp_IntTensor : StaticShapeTensorOf<[I1, I8, I32, I64]>;
+def Scrimp_IndexTensor : StaticShapeTensorOf<[I32, I64]>;
+def Scrimp_BoolTensor : StaticShapeTensorOf<[I1]>;
+
+class Scrimp_Op<string mnemonic, list<Trait> traits = []> : Op<Scrimp_Dialect, mnemonic, traits>;
+
+defvar Scrimp_Differentiable = DeclareOpInterfaceMethods<DifferentiableOp>;
+defvar Scrimp_Eval = DeclareOpInterfaceMethods<EvalOp>;
+
+// Ops computed element by element (KernelFamily::Map).
+class Scrimp_MapOp<string mnemonic, list<Trait> traits = [], list<string> kernelMethods = []>
+    : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, CostOp,
+        DeclareOpInterfaceMethods<KernelOp, !listconcat(["getKernelFamily", "emitElement"], kernelMethods)>], traits)> {
+  code mapDefinition = [{
+    ::mlir::scrimp::KernelFamily $cppClass::getKernelFamily() { return ::mlir::scrimp::KernelFamily::Map; }
+  }];
+  let extraClassDefinition = mapDefinition;
+}
+
+// Ops computed in independent units (KernelFamily::Rows).
+class Scrimp_RowsOp<string mnemonic, list<Trait> traits = [], list<string> kernelMethods = []>
+    : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, CostOp,
+        DeclareOpInterfaceMethods<KernelOp,
+          !listconcat(["getKernelFamily", "getNumUnits", "emitUnit"], kernelMethods)>], traits)> {
+  code rowsDefinition = [{
+    ::mlir::scrimp::KernelFamily $cppClass::getKernelFamily() { return ::mlir::scrimp::KernelFamily::Rows; }
+  }];
+  let extraClassDefinition = rowsDefinition;
+}
+
+// Ops that are one call of the runtime's library (KernelFamily::Library).
+class Scrimp_LibraryOp<string mnemonic, list<Trait> traits = [], list<string> kernelMethods = []>
+    : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, DeclareOpInterfaceMethods<CostOp, ["getFlops"]>,
+        DeclareOpInterfaceMethods<KernelOp, !listconcat(["getKernelFamily", "getLibraryCall"], kernelMethods)>],
+        traits)> {
+  code libraryDefinition = [{
+    ::mlir::scrimp::KernelFamily $cppClass::getKernelFamily() { return ::mlir::scrimp::KernelFamily::Library; }
+  }];
+  let extraClassDefinition = libraryDefinition;
+}
+
+#endif

@@ -1,0 +1,129 @@
+//===- ScrimpInterfaces.td - what an op knows of itself -----------------------------------------------------------===//
+//
+// Passes speak to these interfaces and never name an op. Adding an op means implementing the ones that fit.
+//
+//===----------------------------------------------------------------------------------------------------------------===//
+#ifndef SCRIMP_INTERFACES_TD
+#define SCRIMP_INTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def EvalOp : OpInterface<"EvalOp"> {
+  let cppNamespace = "::mlir::scrimp";
+  let description = [{
+    The meaning of an op as a function from values to values: the oracle for code generation, and constant folding.
+    Floats arrive as doubles. Results arrive allocated with the op's result types; the caller rounds them to those
+    types afterwards when it evaluates exactly typed (see Eval/Interpreter.h).
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Computes `results` from `operands`. Fails after an error at the op (an index out of range, say).
+    }], "::llvm::LogicalResult", "eval",
+      (ins "::llvm::ArrayRef<const ::mlir::scrimp::HostTensor *>":$operands,
+           "::llvm::MutableArrayRef<::mlir::scrimp::HostTensor>":$results)>
+  ];
+}
+
+def DifferentiableOp : OpInterface<"DifferentiableOp"> {
+  let cppNamespace = "::mlir::scrimp";
+  let description = [{
+    Reverse-mode differentiation of one op. The values that `buildGradient` uses are what the op needs saved.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Builds the gradients of the operands. `resultGrads[i]` is the gradient of result i, null where it is zero (at
+      least one is not null). Only operands with `needed[i]` are asked for; the others must cost nothing: no op, no
+      saved value. Sets `operandGrads[i]` (null: zero), of the operand's type; it arrives sized and null.
+    }], "void", "buildGradient",
+      (ins "::mlir::OpBuilder &":$builder, "::llvm::ArrayRef<::mlir::Value>":$resultGrads,
+           "::llvm::ArrayRef<bool>":$needed, "::llvm::MutableArrayRef<::mlir::Value>":$operandGrads)>,
+    InterfaceMethod<[{
+      Whether a gradient can flow from some result to this operand. Operands of an integer type never carry one.
+    }], "bool", "isDifferentiableOperand", (ins "unsigned":$operand), "",
+      [{ return ::mlir::scrimp::isFloatTensor($_op->getOperand(operand)); }]>
+  ];
+}
+
+def CostOp : OpInterface<"CostOp"> {
+  let cppNamespace = "::mlir::scrimp";
+  let description = [{ What an op costs, for the planner, the scheduler and reports. }];
+  let methods = [
+    InterfaceMethod<"Floating-point operations (a multiply-add counts two).", "int64_t", "getFlops", (ins), "",
+      [{ return ::mlir::scrimp::defaultFlops($_op); }]>
+  ];
+}
+
+def KernelOp : OpInterface<"KernelOp"> {
+  let cppNamespace = "::mlir::scrimp";
+  let description = [{
+    How an op becomes code. Its family says which methods apply:
+
+    - `View`: no code; result 0 lies inside operand 0 (see AliasOp).
+    - `Map`: every element of every result is a function of some elements of the operands: `emitElement`. All results
+      have one shape. Fusion is composition of these functions: the `load` callback may compute an element by the
+      producer's own `emitElement`.
+    - `Rows`: `getNumUnits` independent units of work, each emitted by `emitUnit` as loops over loads and stores;
+      units may run on any thread in any order, and may not read what other units write.
+    - `Library`: one call of a runtime function: `getLibraryCall`. Buffers are operands, results, then workspace.
+
+    Arithmetic on f16 and bf16 is done in f32 and rounded once per op at its result (design, section 3).
+  }];
+  let methods = [
+    InterfaceMethod<"The family.", "::mlir::scrimp::KernelFamily", "getKernelFamily", (ins)>,
+    InterfaceMethod<[{
+      Map: emits the elements of all results at index `ivs` (index values, one per dimension of the results).
+    }], "::llvm::SmallVector<::mlir::Value>", "emitElement",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "::mlir::ValueRange":$ivs,
+           "::mlir::scrimp::LoadFn":$load), "", [{ llvm_unreachable("not a map op"); }]>,
+    InterfaceMethod<[{
+      Map: whether the element at `ivs` reads this operand at `ivs` alone. Such an operand of the result's shape may
+      be computed in the same kernel, and be overwritten by a result of the same byte width.
+    }], "bool", "isPointwiseOperand", (ins "unsigned":$operand), "", [{ return false; }]>,
+    InterfaceMethod<[{ Rows: how many units there are. }], "int64_t", "getNumUnits", (ins), "",
+      [{ llvm_unreachable("not a rows op"); }]>,
+    InterfaceMethod<[{
+      Rows: emits unit `unit` (an index value). `workspace` holds memrefs of the types getWorkspaceTypes gave; they are
+      shared by all units, so a unit may touch only its own part. `load` of operand number (operands + r) reads result
+      r back, where this unit has stored it.
+    }], "void", "emitUnit",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "::mlir::Value":$unit,
+           "::mlir::scrimp::LoadFn":$load, "::mlir::scrimp::StoreFn":$store, "::mlir::ValueRange":$workspace), "",
+      [{ llvm_unreachable("not a rows op"); }]>,
+    InterfaceMethod<[{
+      Rows, Library: scratch buffers, planned like results but dead after the op. `workers` is the most threads that
+      will run the program.
+    }], "::llvm::SmallVector<::mlir::RankedTensorType>", "getWorkspaceTypes", (ins "int64_t":$workers), "",
+      [{ return {}; }]>,
+    InterfaceMethod<[{
+      Whether result `result` may take operand `operand`'s bytes (both have the same size) when the operand dies here.
+    }], "bool", "mayOverwrite", (ins "unsigned":$operand, "unsigned":$result), "", [{
+      if ($_op.getKernelFamily() != ::mlir::scrimp::KernelFamily::Map)
+        return false;
+      return $_op.isPointwiseOperand(operand);
+    }]>,
+    InterfaceMethod<[{
+      Whether computing this op again inside each consumer's kernel costs less than storing it (a broadcast, an iota).
+    }], "bool", "isFreeInKernel", (ins), "", [{ return false; }]>,
+    InterfaceMethod<"Library: the runtime function and its scalar arguments.", "::mlir::scrimp::LibraryCall",
+      "getLibraryCall", (ins), "", [{ llvm_unreachable("not a library op"); }]>
+  ];
+}
+
+def AliasOp : OpInterface<"AliasOp"> {
+  let cppNamespace = "::mlir::scrimp";
+  let description = [{
+    Result 0 occupies bytes of an operand. `view`-like ops take a piece out: the result lies at `getAliasOffset` bytes
+    inside operand `getAliasOperand`. `pack` puts one in: the result is operand `getAliasOperand` whole, and operand
+    `getPlacedOperand` must have been computed at `getAliasOffset` inside it. The planner never inserts a copy; what
+    cannot be laid out so is an error of the pass that made it.
+  }];
+  let methods = [
+    InterfaceMethod<"The operand whose bytes result 0 shares.", "unsigned", "getAliasOperand", (ins), "",
+      [{ return 0; }]>,
+    InterfaceMethod<"Where, in bytes.", "int64_t", "getAliasOffset", (ins), "", [{ return 0; }]>,
+    InterfaceMethod<"The operand that lives at that offset of result 0, or -1 for a view.", "int", "getPlacedOperand",
+      (ins), "", [{ return -1; }]>
+  ];
+}
+
+#endif

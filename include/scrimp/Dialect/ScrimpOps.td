@@ -1,0 +1,11 @@
+//===- ScrimpOps.td - all ops of the dialect ----------------------------------------------------------------------===//
+#ifndef SCRIMP_OPS_TD
+#define SCRIMP_OPS_TD
+
+include "scrimp/Dialect/ElementwiseOps.td"
+include "scrimp/Dialect/ShapeOps.td"
+include "scrimp/Dialect/ReductionOps.td"
+include "scrimp/Dialect/ContractionOps.td"
+include "scrimp/Dialect/StructureOps.td"
+
+#endif

@@ -1,0 +1,81 @@
+#include "scrimp/Dialect/Scrimp.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+static SmallVector<int64_t> matmulShape(Value a, Value b, bool transposeA, bool transposeB) {
+  SmallVector<int64_t> shape(shapeOf(a));
+  size_t rank = shape.size();
+  shape[rank - 2] = shapeOf(a)[transposeA ? rank - 1 : rank - 2];
+  shape[rank - 1] = shapeOf(b)[transposeB ? rank - 2 : rank - 1];
+  return shape;
+}
+
+int64_t MatmulOp::getM() { return shapeOf(getY())[tensorType(getY()).getRank() - 2]; }
+int64_t MatmulOp::getN() { return shapeOf(getY()).back(); }
+int64_t MatmulOp::getK() {
+  ArrayRef<int64_t> shape = shapeOf(getA());
+  return shape[shape.size() - (getTransposeA() ? 2 : 1)];
+}
+int64_t MatmulOp::getBatch() {
+  int64_t batch = 1;
+  for (int64_t size : shapeOf(getY()).drop_back(2))
+    batch *= size;
+  return batch;
+}
+
+void MatmulOp::build(OpBuilder &builder, OperationState &state, Value a, Value b, bool transposeA, bool transposeB) {
+  build(builder, state, tensorType(a).clone(matmulShape(a, b, transposeA, transposeB)), a, b, transposeA, transposeB);
+}
+
+LogicalResult MatmulOp::verify() {
+  ArrayRef<int64_t> a = shapeOf(getA()), b = shapeOf(getB());
+  if (a.size() < 2 || a.size() != b.size())
+    return emitOpError() << "operands must have one rank of at least 2, found " << a.size() << " and " << b.size();
+  if (a.drop_back(2) != b.drop_back(2))
+    return emitOpError() << "batch dimensions differ: " << getA().getType() << " and " << getB().getType();
+  int64_t ka = a[a.size() - (getTransposeA() ? 2 : 1)], kb = b[b.size() - (getTransposeB() ? 1 : 2)];
+  if (ka != kb)
+    return emitOpError() << "contracted dimensions differ: " << ka << " and " << kb;
+  auto expected = tensorType(getA()).clone(matmulShape(getA(), getB(), getTransposeA(), getTransposeB()));
+  if (getY().getType() != expected || tensorType(getB()).getElementType() != expected.getElementType())
+    return emitOpError() << "result type must be " << expected << ", found " << getY().getType();
+  return success();
+}
+
+int64_t MatmulOp::getFlops() { return 2 * getBatch() * getM() * getN() * getK(); }
+
+LibraryCall MatmulOp::getLibraryCall() {
+  int64_t m = getM(), n = getN(), k = getK(), batch = getBatch();
+  return {"gemm", {batch, m, n, k, getTransposeA(), getTransposeB(), m * k, k * n, m * n, /*accumulate=*/0}, {}};
+}
+
+LogicalResult MatmulOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  ArrayRef<double> a = operands[0]->floats(), b = operands[1]->floats();
+  MutableArrayRef<double> y = results[0].floats();
+  int64_t m = getM(), n = getN(), k = getK(), batch = getBatch();
+  int64_t aRow = getTransposeA() ? 1 : k, aColumn = getTransposeA() ? m : 1;
+  int64_t bRow = getTransposeB() ? 1 : n, bColumn = getTransposeB() ? k : 1;
+  for (int64_t s = 0; s < batch; ++s)
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t l = 0; l < k; ++l)
+          sum += a[s * m * k + i * aRow + l * aColumn] * b[s * k * n + l * bRow + j * bColumn];
+        y[(s * m + i) * n + j] = sum;
+      }
+  return success();
+}
+
+void MatmulOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
+                             MutableArrayRef<Value> operandGrads) {
+  // With A' = op(A) and B' = op(B): dA' = G B'^T and dB' = A'^T G; a transposed operand takes the transpose.
+  Value g = resultGrads[0], a = getA(), b = getB();
+  bool ta = getTransposeA(), tb = getTransposeB();
+  if (needed[0])
+    operandGrads[0] = ta ? MatmulOp::create(builder, getLoc(), b, g, tb, true)
+                         : MatmulOp::create(builder, getLoc(), g, b, false, !tb);
+  if (needed[1])
+    operandGrads[1] = tb ? MatmulOp::create(builder, getLoc(), g, a, true, ta)
+                         : MatmulOp::create(builder, getLoc(), a, g, !ta, false);
+}

@@ -1,0 +1,57 @@
+#include "scrimp/Dialect/Scrimp.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+#include "scrimp/Dialect/ScrimpDialect.cpp.inc"
+#include "scrimp/Dialect/ScrimpEnums.cpp.inc"
+#include "scrimp/Dialect/ScrimpInterfaces.cpp.inc"
+
+void ScrimpDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "scrimp/Dialect/ScrimpOps.cpp.inc"
+      >();
+}
+
+Operation *ScrimpDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {
+  auto elements = dyn_cast<ElementsAttr>(value);
+  if (!elements || elements.getType() != type)
+    return nullptr;
+  return ConstantOp::create(builder, loc, elements);
+}
+
+int64_t mlir::scrimp::defaultFlops(Operation *op) {
+  int64_t elements = 0;
+  for (Type type : llvm::concat<const Type>(SmallVector<Type>(op->getOperandTypes()), SmallVector<Type>(op->getResultTypes())))
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      elements = std::max(elements, tensor.getNumElements());
+  auto kernel = dyn_cast<KernelOp>(op);
+  return kernel && kernel.getKernelFamily() == KernelFamily::View ? 0 : elements;
+}
+
+OpFoldResult mlir::scrimp::foldExactly(Operation *op, ArrayRef<Attribute> operands) {
+  auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  auto eval = dyn_cast<EvalOp>(op);
+  // Large results would only move work into the program's constants.
+  if (!type || !eval || isa<FloatType>(type.getElementType()) || type.getNumElements() > 65536)
+    return {};
+  SmallVector<HostTensor> values;
+  for (Attribute operand : operands) {
+    auto elements = dyn_cast_or_null<DenseElementsAttr>(operand);
+    if (!elements)
+      return {};
+    values.push_back(HostTensor::get(elements));
+  }
+  SmallVector<const HostTensor *> pointers;
+  for (HostTensor &value : values)
+    pointers.push_back(&value);
+  SmallVector<HostTensor> results{HostTensor(type)};
+  if (failed(eval.eval(pointers, results)))
+    return {};
+  results[0].roundToType();
+  return results[0].toAttr();
+}

@@ -1,0 +1,571 @@
+#include "MapOps.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+/// y[index] = x[source(index)] for every index, in the interpreter. A negative source leaves y as it is.
+static void copyElements(const HostTensor &x, HostTensor &y, function_ref<int64_t(ArrayRef<int64_t>)> source) {
+  forEachIndex(y.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
+    int64_t from = source(index);
+    if (from < 0)
+      return;
+    if (x.isFloat())
+      y.floats()[i] = x.floats()[from];
+    else
+      y.ints()[i] = x.ints()[from];
+  });
+}
+
+static int64_t linearize(ArrayRef<int64_t> index, ArrayRef<int64_t> strides) {
+  int64_t linear = 0;
+  for (auto [i, stride] : llvm::zip(index, strides))
+    linear += i * stride;
+  return linear;
+}
+
+//===-- constant, iota ---------------------------------------------------------------------------------------------===//
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
+
+LogicalResult ConstantOp::eval(ArrayRef<const HostTensor *>, MutableArrayRef<HostTensor> results) {
+  results[0] = HostTensor::get(getValue());
+  return success();
+}
+
+bool ConstantOp::isFreeInKernel() { return isa<SplatElementsAttr>(getValue()); }
+
+SmallVector<Value> ConstantOp::emitElement(OpBuilder &builder, Location loc, ValueRange, LoadFn) {
+  // Only splats are emitted; others become tensors of the program.
+  auto splat = cast<SplatElementsAttr>(getValue());
+  return {arith::ConstantOp::create(builder, loc, cast<TypedAttr>(splat.getSplatValue<Attribute>()))};
+}
+
+bool IotaOp::isFreeInKernel() { return true; }
+
+LogicalResult IotaOp::verify() {
+  if (static_cast<int64_t>(getDim()) >= tensorType(getY()).getRank())
+    return emitOpError() << "dim " << getDim() << " is not below the rank " << tensorType(getY()).getRank();
+  return success();
+}
+
+LogicalResult IotaOp::eval(ArrayRef<const HostTensor *>, MutableArrayRef<HostTensor> results) {
+  double start = getStart().convertToDouble(), step = getStep().convertToDouble();
+  HostTensor &y = results[0];
+  forEachIndex(y.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
+    double value = start + step * index[getDim()];
+    if (y.isFloat())
+      y.floats()[i] = value;
+    else
+      y.ints()[i] = static_cast<int64_t>(value);
+  });
+  return success();
+}
+
+SmallVector<Value> IotaOp::emitElement(OpBuilder &builder, Location loc, ValueRange ivs, LoadFn) {
+  Type type = tensorType(getY()).getElementType();
+  ScalarExpr i(builder, loc, emitConvert(builder, loc, ivs[getDim()], getComputeType(type)));
+  ScalarExpr value = like(i, getStart().convertToDouble()) + like(i, getStep().convertToDouble()) * i;
+  return {roundToResult(builder, *this, 0, value.value)};
+}
+
+//===-- broadcast --------------------------------------------------------------------------------------------------===//
+
+bool BroadcastOp::isFreeInKernel() { return true; }
+
+LogicalResult BroadcastOp::verify() {
+  ArrayRef<int64_t> from = shapeOf(getX()), to = shapeOf(getY());
+  bool fits = from.size() <= to.size() && tensorType(getX()).getElementType() == tensorType(getY()).getElementType();
+  for (size_t d = 0; fits && d < from.size(); ++d)
+    fits = from[d] == 1 || from[d] == to[to.size() - from.size() + d];
+  if (!fits)
+    return emitOpError() << getX().getType() << " does not broadcast to " << getY().getType();
+  return success();
+}
+
+OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
+  if (getX().getType() == getY().getType())
+    return getX();
+  if (auto splat = dyn_cast_or_null<SplatElementsAttr>(adaptor.getX()))
+    return splat.resizeSplat(tensorType(getY()));
+  return foldExactly(*this, adaptor.getOperands());
+}
+
+LogicalResult BroadcastOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  SmallVector<int64_t> strides = rowMajorStrides(shapeOf(getX()));
+  for (auto [stride, size] : llvm::zip(strides, shapeOf(getX())))
+    if (size == 1)
+      stride = 0;
+  size_t leading = shapeOf(getY()).size() - strides.size();
+  copyElements(*operands[0], results[0],
+               [&](ArrayRef<int64_t> index) { return linearize(index.drop_front(leading), strides); });
+  return success();
+}
+
+SmallVector<Value> BroadcastOp::emitElement(OpBuilder &builder, Location loc, ValueRange ivs, LoadFn load) {
+  SmallVector<Value> index(ivs.drop_front(ivs.size() - shapeOf(getX()).size()));
+  for (auto [i, size] : llvm::zip(index, shapeOf(getX())))
+    if (size == 1)
+      i = emitIndex(builder, loc, 0);
+  return {load(builder, 0, index)};
+}
+
+void BroadcastOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
+                                MutableArrayRef<Value> operandGrads) {
+  operandGrads[0] = sumTo(builder, getLoc(), resultGrads[0], shapeOf(getX()));
+}
+
+//===-- reshape ----------------------------------------------------------------------------------------------------===//
+
+LogicalResult ReshapeOp::verify() {
+  RankedTensorType from = tensorType(getX()), to = tensorType(getY());
+  if (from.getNumElements() != to.getNumElements() || from.getElementType() != to.getElementType())
+    return emitOpError() << from << " cannot be seen as " << to;
+  return success();
+}
+
+OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
+  if (getX().getType() == getY().getType())
+    return getX();
+  if (auto inner = getX().getDefiningOp<ReshapeOp>()) {
+    getXMutable().assign(inner.getX());
+    return getResult();
+  }
+  if (auto dense = dyn_cast_or_null<DenseElementsAttr>(adaptor.getX()))
+    return dense.reshape(tensorType(getY()));
+  return {};
+}
+
+LogicalResult ReshapeOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  results[0] = operands[0]->withType(results[0].getType());
+  return success();
+}
+
+void ReshapeOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
+                              MutableArrayRef<Value> operandGrads) {
+  operandGrads[0] = reshapeTo(builder, getLoc(), resultGrads[0], shapeOf(getX()));
+}
+
+//===-- transpose --------------------------------------------------------------------------------------------------===//
+
+void TransposeOp::build(OpBuilder &builder, OperationState &state, Value x, ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> shape;
+  for (int64_t d : permutation)
+    shape.push_back(shapeOf(x)[d]);
+  build(builder, state, tensorType(x).clone(shape), x, permutation);
+}
+
+LogicalResult TransposeOp::verify() {
+  ArrayRef<int64_t> permutation = getPermutation(), from = shapeOf(getX()), to = shapeOf(getY());
+  SmallVector<int64_t> sorted(permutation);
+  llvm::sort(sorted);
+  for (auto [i, d] : llvm::enumerate(sorted))
+    if (static_cast<int64_t>(i) != d)
+      return emitOpError() << "not a permutation: [" << permutation << "]";
+  if (permutation.size() != from.size() || to.size() != from.size())
+    return emitOpError() << "the permutation has " << permutation.size() << " entries for rank " << from.size();
+  for (auto [i, d] : llvm::enumerate(permutation))
+    if (to[i] != from[d])
+      return emitOpError() << "result dimension " << i << " must be " << from[d] << ", found " << to[i];
+  return success();
+}
+
+OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
+  if (llvm::is_sorted(getPermutation()))
+    return getX();
+  if (auto inner = getX().getDefiningOp<TransposeOp>()) {
+    SmallVector<int64_t> composed;
+    for (int64_t d : getPermutation())
+      composed.push_back(inner.getPermutation()[d]);
+    setPermutation(composed);
+    getXMutable().assign(inner.getX());
+    return getResult();
+  }
+  if (auto splat = dyn_cast_or_null<SplatElementsAttr>(adaptor.getX()))
+    return splat.resizeSplat(tensorType(getY()));
+  return foldExactly(*this, adaptor.getOperands());
+}
+
+LogicalResult TransposeOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  SmallVector<int64_t> strides = rowMajorStrides(shapeOf(getX())), permuted;
+  for (int64_t d : getPermutation())
+    permuted.push_back(strides[d]);
+  copyElements(*operands[0], results[0], [&](ArrayRef<int64_t> index) { return linearize(index, permuted); });
+  return success();
+}
+
+SmallVector<Value> TransposeOp::emitElement(OpBuilder &builder, Location loc, ValueRange ivs, LoadFn load) {
+  SmallVector<Value> index(ivs.size());
+  for (auto [i, d] : llvm::enumerate(getPermutation()))
+    index[d] = ivs[i];
+  return {load(builder, 0, index)};
+}
+
+void TransposeOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
+                                MutableArrayRef<Value> operandGrads) {
+  SmallVector<int64_t> inverse(getPermutation().size());
+  for (auto [i, d] : llvm::enumerate(getPermutation()))
+    inverse[d] = i;
+  operandGrads[0] = TransposeOp::create(builder, getLoc(), resultGrads[0], inverse);
+}
+
+//===-- slice, pad -------------------------------------------------------------------------------------------------===//
+
+/// Checks that starts + i * strides, i below `small`, stays inside `large`.
+static LogicalResult verifyPlacement(Operation *op, RankedTensorType small, RankedTensorType large,
+                                     ArrayRef<int64_t> starts, ArrayRef<int64_t> strides) {
+  size_t rank = small.getRank();
+  if (large.getRank() != small.getRank() || starts.size() != rank || strides.size() != rank)
+    return op->emitOpError() << "operand, result, starts and strides must have one rank";
+  if (small.getElementType() != large.getElementType())
+    return op->emitOpError() << "element types differ";
+  for (size_t d = 0; d < rank; ++d) {
+    int64_t size = small.getDimSize(d), last = starts[d] + (size - 1) * strides[d], bound = large.getDimSize(d);
+    if (strides[d] == 0)
+      return op->emitOpError() << "stride of dimension " << d << " is 0";
+    if (size > 0 && (std::min(starts[d], last) < 0 || std::max(starts[d], last) >= bound))
+      return op->emitOpError() << "dimension " << d << " runs from " << starts[d] << " to " << last
+                               << ", outside [0, " << bound << ")";
+  }
+  return success();
+}
+
+LogicalResult SliceOp::verify() {
+  return verifyPlacement(*this, tensorType(getY()), tensorType(getX()), getStarts(), getStrides());
+}
+
+OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
+  if (getX().getType() == getY().getType() && llvm::all_of(getStrides(), [](int64_t s) { return s == 1; }))
+    return getX();
+  if (auto splat = dyn_cast_or_null<SplatElementsAttr>(adaptor.getX()))
+    return splat.resizeSplat(tensorType(getY()));
+  return foldExactly(*this, adaptor.getOperands());
+}
+
+LogicalResult SliceOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  SmallVector<int64_t> strides = rowMajorStrides(shapeOf(getX()));
+  copyElements(*operands[0], results[0], [&](ArrayRef<int64_t> index) {
+    int64_t from = 0;
+    for (size_t d = 0; d < index.size(); ++d)
+      from += (getStarts()[d] + index[d] * getStrides()[d]) * strides[d];
+    return from;
+  });
+  return success();
+}
+
+SmallVector<Value> SliceOp::emitElement(OpBuilder &builder, Location loc, ValueRange ivs, LoadFn load) {
+  SmallVector<Value> index;
+  for (auto [iv, start, stride] : llvm::zip(ivs, getStarts(), getStrides())) {
+    Value scaled = stride == 1 ? iv : arith::MulIOp::create(builder, loc, iv, emitIndex(builder, loc, stride));
+    index.push_back(start == 0 ? scaled
+                               : arith::AddIOp::create(builder, loc, scaled, emitIndex(builder, loc, start)));
+  }
+  return {load(builder, 0, index)};
+}
+
+void SliceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
+                            MutableArrayRef<Value> operandGrads) {
+  operandGrads[0] = PadOp::create(builder, getLoc(), getX().getType(), resultGrads[0], getStarts(), getStrides(),
+                                  llvm::APFloat(0.0));
+}
+
+LogicalResult PadOp::verify() {
+  return verifyPlacement(*this, tensorType(getX()), tensorType(getY()), getStarts(), getStrides());
+}
+
+LogicalResult PadOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  results[0] = HostTensor::splat(results[0].getType(), getValue().convertToDouble());
+  ArrayRef<int64_t> sizes = shapeOf(getX());
+  SmallVector<int64_t> strides = rowMajorStrides(sizes);
+  copyElements(*operands[0], results[0], [&](ArrayRef<int64_t> index) {
+    int64_t from = 0;
+    for (size_t d = 0; d < index.size(); ++d) {
+      int64_t distance = index[d] - getStarts()[d], i = distance / getStrides()[d];
+      if (distance % getStrides()[d] != 0 || i < 0 || i >= sizes[d])
+        return int64_t(-1);
+      from += i * strides[d];
+    }
+    return from;
+  });
+  return success();
+}
+
+SmallVector<Value> PadOp::emitElement(OpBuilder &builder, Location loc, ValueRange ivs, LoadFn load) {
+  Type type = tensorType(getY()).getElementType();
+  Value fill = emitConstant(builder, loc, type, getValue().convertToDouble());
+  if (tensorType(getX()).getNumElements() == 0)
+    return {fill};
+  SmallVector<Value> index;
+  Value zero = emitIndex(builder, loc, 0), inside;
+  for (size_t d = 0; d < ivs.size(); ++d) {
+    int64_t size = shapeOf(getX())[d], start = getStarts()[d], stride = getStrides()[d];
+    if (size == shapeOf(getY())[d] && stride == 1) {
+      index.push_back(ivs[d]);
+      continue;
+    }
+    Value distance = arith::SubIOp::create(builder, loc, ivs[d], emitIndex(builder, loc, start)), i = distance;
+    Value valid;
+    if (stride != 1) {
+      Value step = emitIndex(builder, loc, stride);
+      i = arith::DivSIOp::create(builder, loc, distance, step);
+      Value rest = arith::RemSIOp::create(builder, loc, distance, step);
+      valid = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rest, zero);
+    }
+    // One unsigned comparison covers both ends.
+    Value below = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, i, emitIndex(builder, loc, size));
+    valid = valid ? Value(arith::AndIOp::create(builder, loc, valid, below)) : below;
+    inside = inside ? Value(arith::AndIOp::create(builder, loc, inside, valid)) : valid;
+    index.push_back(arith::SelectOp::create(builder, loc, below, i, zero));
+  }
+  Value element = load(builder, 0, index);
+  return {inside ? Value(arith::SelectOp::create(builder, loc, inside, element, fill)) : element};
+}
+
+void PadOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
+                          MutableArrayRef<Value> operandGrads) {
+  operandGrads[0] =
+      SliceOp::create(builder, getLoc(), getX().getType(), resultGrads[0], getStarts(), getStrides());
+}
+
+//===-- concat -----------------------------------------------------------------------------------------------------===//
+
+LogicalResult ConcatOp::verify() {
+  RankedTensorType y = tensorType(getY());
+  int64_t dim = getDim(), total = 0;
+  if (getXs().empty() || dim < 0 || dim >= y.getRank())
+    return emitOpError() << "needs an operand and a dimension below the rank " << y.getRank() << ", found " << dim;
+  for (Value x : getXs()) {
+    if (tensorType(x).getRank() != y.getRank())
+      return emitOpError() << "operands must have rank " << y.getRank();
+    SmallVector<int64_t> shape(shapeOf(x));
+    total += shape[dim];
+    shape[dim] = y.getDimSize(dim);
+    if (y.clone(shape) != y || tensorType(x).getElementType() != y.getElementType())
+      return emitOpError() << x.getType() << " does not fit into " << y << " along dimension " << dim;
+  }
+  if (total != y.getDimSize(dim))
+    return emitOpError() << "operands add up to " << total << " along dimension " << dim << ", the result has "
+                         << y.getDimSize(dim);
+  return success();
+}
+
+OpFoldResult ConcatOp::fold(FoldAdaptor adaptor) {
+  if (getXs().size() == 1)
+    return getXs()[0];
+  return foldExactly(*this, adaptor.getOperands());
+}
+
+LogicalResult ConcatOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  int64_t begin = 0, dim = getDim();
+  for (const HostTensor *x : operands) {
+    int64_t size = x->getShape()[dim];
+    SmallVector<int64_t> strides = rowMajorStrides(x->getShape());
+    copyElements(*x, results[0], [&](ArrayRef<int64_t> index) {
+      if (index[dim] < begin || index[dim] >= begin + size)
+        return int64_t(-1);
+      return linearize(index, strides) - begin * strides[dim];
+    });
+    begin += size;
+  }
+  return success();
+}
+
+SmallVector<Value> ConcatOp::emitElement(OpBuilder &builder, Location loc, ValueRange ivs, LoadFn load) {
+  // Every operand is read at a clamped index and the right one chosen: no branches in the inner loop.
+  Value result, zero = emitIndex(builder, loc, 0);
+  int64_t begin = 0, dim = getDim();
+  for (auto [k, x] : llvm::enumerate(getXs())) {
+    int64_t size = shapeOf(x)[dim];
+    if (size == 0)
+      continue;
+    Value first = emitIndex(builder, loc, begin), last = emitIndex(builder, loc, size - 1);
+    Value distance = arith::SubIOp::create(builder, loc, ivs[dim], first);
+    SmallVector<Value> index(ivs);
+    index[dim] = arith::MinSIOp::create(builder, loc, arith::MaxSIOp::create(builder, loc, distance, zero), last);
+    Value element = load(builder, k, index);
+    Value here = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, ivs[dim], first);
+    result = result ? Value(arith::SelectOp::create(builder, loc, here, element, result)) : element;
+    begin += size;
+  }
+  return {result};
+}
+
+void ConcatOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
+                             MutableArrayRef<Value> operandGrads) {
+  SmallVector<int64_t> starts(tensorType(getY()).getRank(), 0), strides(starts.size(), 1);
+  for (auto [k, x] : llvm::enumerate(getXs())) {
+    if (needed[k])
+      operandGrads[k] = SliceOp::create(builder, getLoc(), x.getType(), resultGrads[0], starts, strides);
+    starts[getDim()] += shapeOf(x)[getDim()];
+  }
+}
+
+//===-- gather, scatter_add ----------------------------------------------------------------------------------------===//
+
+static SmallVector<int64_t> gatherShape(ArrayRef<int64_t> x, ArrayRef<int64_t> indices, int64_t dim) {
+  SmallVector<int64_t> shape(x.take_front(dim));
+  llvm::append_range(shape, indices);
+  llvm::append_range(shape, x.drop_front(dim + 1));
+  return shape;
+}
+
+void GatherOp::build(OpBuilder &builder, OperationState &state, Value x, Value indices, int64_t dim) {
+  build(builder, state, tensorType(x).clone(gatherShape(shapeOf(x), shapeOf(indices), dim)), x, indices, dim);
+}
+
+static LogicalResult verifyGather(Operation *op, RankedTensorType whole, Value indices, RankedTensorType taken,
+                                  int64_t dim) {
+  if (dim < 0 || dim >= whole.getRank())
+    return op->emitOpError() << "dim " << dim << " is not in [0, " << whole.getRank() << ")";
+  auto expected = whole.clone(gatherShape(whole.getShape(), shapeOf(indices), dim));
+  if (taken != expected)
+    return op->emitOpError() << "expected " << expected << ", found " << taken;
+  return success();
+}
+
+LogicalResult GatherOp::verify() {
+  return verifyGather(*this, tensorType(getX()), getIndices(), tensorType(getY()), getDim());
+}
+
+/// Index `value` into a dimension of `size`, negative ones counted from the end.
+static FailureOr<int64_t> wrapIndex(Operation *op, int64_t value, int64_t size) {
+  int64_t wrapped = value < 0 ? value + size : value;
+  if (wrapped < 0 || wrapped >= size)
+    return op->emitOpError() << "index " << value << " is outside [" << -size << ", " << size << ")";
+  return wrapped;
+}
+
+/// The same in code, clamped.
+static Value emitWrapIndex(OpBuilder &builder, Location loc, Value value, int64_t size) {
+  Value index = emitConvert(builder, loc, value, builder.getIndexType());
+  Value zero = emitIndex(builder, loc, 0), bound = emitIndex(builder, loc, size);
+  Value isNegative = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, index, zero);
+  Value shifted = arith::AddIOp::create(builder, loc, index, bound);
+  Value wrapped = arith::SelectOp::create(builder, loc, isNegative, shifted, index);
+  Value last = emitIndex(builder, loc, std::max<int64_t>(size - 1, 0));
+  return arith::MinSIOp::create(builder, loc, arith::MaxSIOp::create(builder, loc, wrapped, zero), last);
+}
+
+/// For every element of the taken tensor: its linear index there, and that of the element of the whole it refers to.
+static LogicalResult forEachTaken(Operation *op, ArrayRef<int64_t> whole, const HostTensor &indices,
+                                  ArrayRef<int64_t> taken, int64_t dim, function_ref<void(int64_t, int64_t)> fn) {
+  SmallVector<int64_t> wholeStrides = rowMajorStrides(whole), indexStrides = rowMajorStrides(indices.getShape());
+  size_t indexRank = indexStrides.size();
+  LogicalResult result = success();
+  forEachIndex(taken, [&](ArrayRef<int64_t> index, int64_t i) {
+    if (failed(result))
+      return;
+    FailureOr<int64_t> at =
+        wrapIndex(op, indices.ints()[linearize(index.slice(dim, indexRank), indexStrides)], whole[dim]);
+    if (failed(at)) {
+      result = failure();
+      return;
+    }
+    int64_t linear = *at * wholeStrides[dim];
+    for (int64_t d = 0; d < static_cast<int64_t>(whole.size()); ++d)
+      if (d != dim)
+        linear += index[d < dim ? d : d + indexRank - 1] * wholeStrides[d];
+    fn(i, linear);
+  });
+  return result;
+}
+
+LogicalResult GatherOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  const HostTensor &x = *operands[0];
+  HostTensor &y = results[0];
+  return forEachTaken(*this, x.getShape(), *operands[1], y.getShape(), getDim(), [&](int64_t to, int64_t from) {
+    if (x.isFloat())
+      y.floats()[to] = x.floats()[from];
+    else
+      y.ints()[to] = x.ints()[from];
+  });
+}
+
+SmallVector<Value> GatherOp::emitElement(OpBuilder &builder, Location loc, ValueRange ivs, LoadFn load) {
+  int64_t dim = getDim(), indexRank = tensorType(getIndices()).getRank();
+  Value at = load(builder, 1, ivs.slice(dim, indexRank));
+  SmallVector<Value> index(ivs.take_front(dim));
+  index.push_back(emitWrapIndex(builder, loc, at, shapeOf(getX())[dim]));
+  llvm::append_range(index, ivs.drop_front(dim + indexRank));
+  return {load(builder, 0, index)};
+}
+
+void GatherOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
+                             MutableArrayRef<Value> operandGrads) {
+  operandGrads[0] =
+      ScatterAddOp::create(builder, getLoc(), getX().getType(), resultGrads[0], getIndices(), getDim());
+}
+
+LogicalResult ScatterAddOp::verify() {
+  return verifyGather(*this, tensorType(getY()), getIndices(), tensorType(getUpdates()), getDim());
+}
+
+LogicalResult ScatterAddOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  return forEachTaken(*this, results[0].getShape(), *operands[1], operands[0]->getShape(), getDim(),
+                      [&](int64_t from, int64_t to) { results[0].floats()[to] += operands[0]->floats()[from]; });
+}
+
+void ScatterAddOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
+                                 MutableArrayRef<Value> operandGrads) {
+  operandGrads[0] = GatherOp::create(builder, getLoc(), resultGrads[0], getIndices(), getDim());
+}
+
+/// Columns of one unit. A unit owns its columns of the result, zeroes them and adds to them in order.
+static constexpr int64_t kScatterColumns = 64;
+
+static void splitScatterShape(ScatterAddOp op, int64_t &outer, int64_t &inner) {
+  outer = inner = 1;
+  for (auto [d, size] : llvm::enumerate(shapeOf(op.getY())))
+    if (static_cast<int64_t>(d) != static_cast<int64_t>(op.getDim()))
+      (static_cast<int64_t>(d) < static_cast<int64_t>(op.getDim()) ? outer : inner) *= size;
+}
+
+int64_t ScatterAddOp::getNumUnits() {
+  int64_t outer, inner;
+  splitScatterShape(*this, outer, inner);
+  return outer * llvm::divideCeil(inner, kScatterColumns);
+}
+
+void ScatterAddOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn load, StoreFn store, ValueRange) {
+  int64_t outer, inner, dim = getDim(), rows = shapeOf(getY())[dim];
+  splitScatterShape(*this, outer, inner);
+  ArrayRef<int64_t> shape = shapeOf(getY()), indexShape = shapeOf(getIndices());
+  ArrayRef<int64_t> outerShape = shape.take_front(dim), innerShape = shape.drop_front(dim + 1);
+  Type type = tensorType(getY()).getElementType();
+  int64_t blocks = llvm::divideCeil(inner, kScatterColumns), count = tensorType(getIndices()).getNumElements();
+  Value zero = emitIndex(builder, loc, 0), blockCount = emitIndex(builder, loc, blocks);
+  SmallVector<Value> outerIndex =
+      emitDelinearize(builder, loc, arith::DivUIOp::create(builder, loc, unit, blockCount), outerShape);
+  Value first = arith::MulIOp::create(builder, loc, arith::RemUIOp::create(builder, loc, unit, blockCount),
+                                      emitIndex(builder, loc, kScatterColumns));
+  Value end = arith::MinUIOp::create(
+      builder, loc, emitIndex(builder, loc, inner),
+      arith::AddIOp::create(builder, loc, first, emitIndex(builder, loc, kScatterColumns)));
+  auto target = [&](OpBuilder &b, Value row, Value column) {
+    SmallVector<Value> index(outerIndex);
+    index.push_back(row);
+    llvm::append_range(index, emitDelinearize(b, loc, column, innerShape));
+    return index;
+  };
+  Value zeroElement = emitConstant(builder, loc, type, 0);
+  emitLoop(builder, loc, zero, emitIndex(builder, loc, rows), [&](OpBuilder &b, Value row) {
+    emitLoop(b, loc, first, end,
+             [&](OpBuilder &inside, Value column) { store(inside, 0, target(inside, row, column), zeroElement); }, true);
+  });
+  emitLoop(builder, loc, zero, emitIndex(builder, loc, count), [&](OpBuilder &b, Value i) {
+    SmallVector<Value> at = emitDelinearize(b, loc, i, indexShape);
+    Value row = emitWrapIndex(b, loc, load(b, 1, at), rows);
+    emitLoop(
+        b, loc, first, end,
+        [&](OpBuilder &inside, Value column) {
+          SmallVector<Value> to = target(inside, row, column), from(outerIndex);
+          llvm::append_range(from, at);
+          llvm::append_range(from, emitDelinearize(inside, loc, column, innerShape));
+          Value old = load(inside, /*result 0=*/2, to), update = load(inside, 0, from);
+          store(inside, 0, to, arith::AddFOp::create(inside, loc, old, update));
+        },
+        true);
+  });
+}

@@ -1,0 +1,84 @@
+#include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Eval/Interpreter.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+static int64_t elementBytes(Value value) {
+  return llvm::divideCeil(tensorType(value).getElementTypeBitWidth(), 8);
+}
+
+/// Checks that a piece of `piece`'s size fits at `offset` of a rank-1 bucket of the same element type.
+static LogicalResult verifyPiece(Operation *op, Value bucket, Value piece, int64_t offset) {
+  RankedTensorType whole = tensorType(bucket), part = tensorType(piece);
+  if (whole.getRank() != 1 || whole.getElementType() != part.getElementType())
+    return op->emitOpError() << "the bucket must have rank 1 and element type " << part.getElementType() << ", found "
+                             << whole;
+  if (offset < 0 || offset + part.getNumElements() > whole.getNumElements())
+    return op->emitOpError() << part.getNumElements() << " elements at " << offset << " do not fit into "
+                             << whole.getNumElements();
+  return success();
+}
+
+LogicalResult ViewOp::verify() { return verifyPiece(*this, getBucket(), getY(), getOffset()); }
+
+int64_t ViewOp::getAliasOffset() { return getOffset() * elementBytes(getBucket()); }
+
+LogicalResult ViewOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  HostTensor &y = results[0];
+  for (int64_t i = 0; i < y.size(); ++i) {
+    if (y.isFloat())
+      y.floats()[i] = operands[0]->floats()[getOffset() + i];
+    else
+      y.ints()[i] = operands[0]->ints()[getOffset() + i];
+  }
+  return success();
+}
+
+void PackOp::build(OpBuilder &builder, OperationState &state, Value bucket, Value piece, int64_t offset) {
+  build(builder, state, bucket.getType(), bucket, piece, offset);
+}
+
+LogicalResult PackOp::verify() {
+  if (getBucket().getType() != getY().getType())
+    return emitOpError() << "the result must have the bucket's type";
+  return verifyPiece(*this, getBucket(), getPiece(), getOffset());
+}
+
+int64_t PackOp::getAliasOffset() { return getOffset() * elementBytes(getBucket()); }
+int PackOp::getPlacedOperand() { return 1; }
+
+LogicalResult PackOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  results[0] = *operands[0];
+  for (int64_t i = 0; i < operands[1]->size(); ++i) {
+    if (results[0].isFloat())
+      results[0].floats()[getOffset() + i] = operands[1]->floats()[i];
+    else
+      results[0].ints()[getOffset() + i] = operands[1]->ints()[i];
+  }
+  return success();
+}
+
+LogicalResult KernelRegionOp::verify() {
+  Block &block = getBody().front();
+  if (TypeRange(block.getArgumentTypes()) != TypeRange(getInputs().getTypes()))
+    return emitOpError() << "the body's arguments must have the operands' types";
+  if (TypeRange(block.getTerminator()->getOperandTypes()) != TypeRange(getOutputs().getTypes()))
+    return emitOpError() << "the body must yield the results' types";
+  for (Operation &op : block.without_terminator())
+    if (!isa<KernelOp>(op))
+      return op.emitOpError() << "cannot be part of a kernel";
+  return success();
+}
+
+int64_t KernelRegionOp::getFlops() {
+  int64_t flops = 0;
+  for (Operation &op : getBody().front())
+    if (auto cost = dyn_cast<CostOp>(op))
+      flops += cost.getFlops();
+  return flops;
+}
+
+LogicalResult KernelRegionOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  return evalBlock(getBody().front(), operands, results);
+}

@@ -1,0 +1,36 @@
+"""lit configuration: textual tests beside this file, GoogleTest programs from the build tree."""
+import os
+import shutil
+import subprocess
+
+import lit.formats
+
+config.name = "scrimp"
+config.suffixes = [".mlir", ".test", ".fbs"]
+config.excludes = ["models", "benchmark", "Inputs", "lit.cfg.py"]
+config.test_source_root = os.path.join(config.scrimp_source_dir, "test")
+config.test_exec_root = os.path.join(config.scrimp_build_dir, "test")
+config.test_format = lit.formats.ShTest(execute_external=False)
+
+tools = os.path.join(config.scrimp_build_dir, "bin")
+config.environment["PATH"] = os.pathsep.join([tools, config.llvm_tools_dir, os.environ["PATH"]])
+for name in ("CUDA_HOME", "SCRIMP_TORCH_PYTHON", "HOME", "LD_LIBRARY_PATH"):
+    if name in os.environ:
+        config.environment[name] = os.environ[name]
+
+config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
+config.substitutions.append(("%source", config.scrimp_source_dir))
+config.substitutions.append(("%build", config.scrimp_build_dir))
+config.substitutions.append(("%python", shutil.which("python3") or "python3"))
+
+# Tests that need more than Scrimp turn on where it is there.
+ptxas = shutil.which("ptxas") or shutil.which("ptxas", path=os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin"))
+if ptxas:
+    config.available_features.add("ptxas")
+    config.substitutions.append(("%ptxas", ptxas))
+torch_python = os.environ.get("SCRIMP_TORCH_PYTHON", "")
+if torch_python and subprocess.run([torch_python, "-c", "import torch, safetensors"], capture_output=True).returncode == 0:
+    config.available_features.add("torch")
+    config.substitutions.append(("%torch_python", torch_python))
+if config.sanitize:
+    config.available_features.add("sanitize")
