@@ -155,26 +155,27 @@ def tensors(model, data, dtype):
     return [torch.from_numpy(batch[n]).to(dtype) if batch[n].dtype == np.float32 else torch.from_numpy(batch[n]) for n in (*model.inputs, model.label)]
 
 
-def save_without_traces(program, path):
-    """Stack traces and FX nodes name this machine and are half of the file; scopes and classes are kept."""
-    for node in program.model.graph.all_nodes():
+def save(program, path, weights=True):
+    """Stack traces and FX nodes name this machine and are half of the file; scopes and classes are kept. Without
+    weights, float initializers become inputs; `export_params=False` would lose folded shapes with them."""
+    graph = program.model.graph
+    for node in graph.all_nodes():
         for key in ("pkg.torch.onnx.stack_trace", "pkg.torch.onnx.fx_node"):
             node.metadata_props.pop(key, None)
+    for name, value in [] if weights else list(graph.initializers.items()):
+        if value.const_value.dtype.is_floating_point():
+            value.shape, value.dtype = value.const_value.shape, value.const_value.dtype
+            value.const_value = None
+            graph.initializers.pop(name)
+            graph.inputs.append(value)
     program.save(str(path))
 
 
 def dynamo(module, model, inputs, path, opset, optimize, dynamic=False):
-    options = {} if model.weights else {"export_params": False, "keep_initializers_as_inputs": True}
     shapes = tuple({0: torch.export.Dim.DYNAMIC} for _ in inputs) if dynamic else None
     program = torch.onnx.export(module, tuple(inputs), None, dynamo=True, optimize=optimize, opset_version=opset, verbose=False,
-                                input_names=list(model.inputs), output_names=["logits"], dynamic_shapes=shapes, **options)
-    if model.weights:
-        save_without_traces(program, path)
-    else:
-        for node in program.model.graph.all_nodes():
-            for key in ("pkg.torch.onnx.stack_trace", "pkg.torch.onnx.fx_node"):
-                node.metadata_props.pop(key, None)
-        program.save(str(path), include_initializers=False, keep_initializers_as_inputs=True)
+                                input_names=list(model.inputs), output_names=["logits"], dynamic_shapes=shapes)
+    save(program, path, model.weights)
 
 
 def torchscript(module, model, inputs, path):
@@ -213,7 +214,8 @@ def make_fp32(model, folder, values, fresh_values):
             attempt(folder / f"dynamo{opset}{suffix}.onnx", lambda p: dynamo(module(), model, inputs[:-1], p, opset, optimize))
     if model.torchscript:
         attempt(folder / "torchscript17.onnx", lambda p: torchscript(module(), model, inputs[:-1], p))
-    load_scrimp_export().export(module(), inputs, folder / "export.onnx", loss="cross_entropy", dynamic_batch=True, weights=model.weights)
+    load_scrimp_export().export(module(), inputs, folder / "export.onnx", loss="cross_entropy", dynamic_batch=True,
+                                weights=model.weights, input_names=[*model.inputs, model.label])
     if model.fresh:
         attempt(folder / "dynamo18-opt-fresh.onnx", lambda p: dynamo(module(fresh_values), model, inputs[:-1], p, 18, True))
     if model.name == "gpt2":
@@ -229,7 +231,7 @@ def loss_inside(module, inputs, path):
     module.forward = lambda input_ids, labels: original(input_ids=input_ids, labels=labels).loss
     program = torch.onnx.export(module, (inputs[0], inputs[0].clone()), None, dynamo=True, optimize=False, opset_version=18,
                                 verbose=False, input_names=["input_ids", "labels"], output_names=["loss"])
-    save_without_traces(program, path)
+    save(program, path)
 
 
 def make_fp64(model, folder, values, fresh_values):
@@ -239,7 +241,8 @@ def make_fp64(model, folder, values, fresh_values):
         attempt(folder / "dynamo18.f64.onnx", lambda p: dynamo(instance(model, values, dtype=torch.float64), model, inputs[:-1], p, 18, False))
     if model.trajectory:
         load_scrimp_export().export(instance(model, values, dtype=torch.float64), inputs, folder / "export.f64.onnx",
-                                    loss="cross_entropy", dynamic_batch=True, weights=model.weights)
+                                    loss="cross_entropy", dynamic_batch=True, weights=model.weights,
+                                    input_names=[*model.inputs, model.label])
         exact, rounded = references_fp64(model, values, data)
         fresh = references_fp64(model, fresh_values, data)[1] if model.fresh else None
         return exact, rounded, fresh
