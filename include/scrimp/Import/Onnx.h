@@ -1,0 +1,47 @@
+// ONNX import: a model file becomes a module in the scrimp dialect whose @main computes the loss.
+#ifndef SCRIMP_IMPORT_ONNX_H
+#define SCRIMP_IMPORT_ONNX_H
+
+#include "scrimp/Import/Weights.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <vector>
+
+namespace mlir::scrimp {
+
+struct ImportOptions {
+  /// Sizes of symbolic dimensions (--dim NAME=SIZE).
+  llvm::StringMap<int64_t> dims;
+  /// --loss: `cross_entropy(LOGITS,LABELS[,ignore_index=-100])`, `mse(PREDICTION,TARGET)` or
+  /// `bce_with_logits(PREDICTION,TARGET)`. The first names a value of the graph, the second an input, which is made
+  /// when the graph has none of that name. Empty: the graph's own loss.
+  std::string loss;
+  /// --trainable, --frozen: glob patterns over parameter names; they overrule every other rule, --frozen first.
+  std::vector<std::string> trainable, frozen;
+  /// --training-mode: BatchNormalization and Dropout nodes that are still in the graph train, whatever it says.
+  bool trainingMode = false;
+  /// The inputs that data files will feed (--data NAME=...). Graph inputs without a value that are not among them are
+  /// parameters. Empty: every graph input without a value is data, unless the file's metadata says otherwise.
+  std::vector<std::string> dataNames;
+  /// "": as the file says. "fp64": every float is a double.
+  std::string precision;
+};
+
+struct ImportedModel {
+  /// @main of stage 1: arguments and results carry their roles.
+  OwningOpRef<ModuleOp> module;
+  /// Where the values of parameters, frozen parameters and state come from, by their scrimp.name. Those that are
+  /// missing here are initialised by their `scrimp.init` (kind "file" means: in this map).
+  llvm::StringMap<WeightSource> weights;
+  /// What was mended, assumed or could not be mended, each in one line.
+  std::vector<std::string> notes;
+};
+
+/// Imports opsets 11 to 23. Fails after errors (all unsupported nodes are named in one run).
+FailureOr<ImportedModel> importOnnx(llvm::StringRef path, const ImportOptions &options, MLIRContext *context);
+
+} // namespace mlir::scrimp
+
+#endif
