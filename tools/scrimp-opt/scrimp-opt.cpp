@@ -1,5 +1,6 @@
 // scrimp-opt: runs passes over textual IR, as mlir-opt does.
 #include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Transforms/Passes.h"
 
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
@@ -11,5 +12,6 @@ int main(int argc, char **argv) {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
+  mlir::scrimp::registerScrimpPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Scrimp's optimizer driver\n", registry));
 }

@@ -44,6 +44,20 @@ def DifferentiableOp : OpInterface<"DifferentiableOp"> {
   ];
 }
 
+def TrainModeOp : OpInterface<"TrainModeOp"> {
+  let cppNamespace = "::mlir::scrimp";
+  let description = [{
+    An op that behaves one way in training and another in evaluation: dropout, batch normalization with the statistics
+    of the batch.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Builds what the op is in evaluation (the builder stands at the op) and returns the replacement of every result,
+      of the result's type. Results that exist to update state across steps are replaced by that state unchanged.
+    }], "::llvm::SmallVector<::mlir::Value>", "buildEvaluation", (ins "::mlir::OpBuilder &":$builder)>
+  ];
+}
+
 def CostOp : OpInterface<"CostOp"> {
   let cppNamespace = "::mlir::scrimp";
   let description = [{ What an op costs, for the planner, the scheduler and reports. }];

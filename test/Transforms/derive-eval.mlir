@@ -1,0 +1,30 @@
+// RUN: scrimp-opt --scrimp-derive-eval %s | FileCheck %s
+
+// Evaluation keeps the loss and the outputs; what updates state goes, with the state and the scalars that only the
+// updates read. Inputs and parameters stay, read or not.
+// CHECK-LABEL: func.func @main
+// CHECK-LABEL: func.func @eval(
+// CHECK-SAME:    %[[X:.*]]: tensor<2xf32> {scrimp.input = 0 : i64, scrimp.name = "x"},
+// CHECK-SAME:    %[[W:.*]]: tensor<2xf32> {scrimp.name = "w", scrimp.param = "trainable"},
+// CHECK-SAME:    %[[UNUSED:.*]]: tensor<3xf32> {scrimp.name = "unused", scrimp.param = "frozen"},
+// CHECK-SAME:    %[[MEAN:.*]]: tensor<2xf32> {scrimp.name = "mean", scrimp.state})
+// CHECK-SAME:    -> (tensor<f32> {scrimp.output = "loss"}) {
+// CHECK-NEXT:    %[[P:.*]] = scrimp.mul %[[X]], %[[W]]
+// CHECK-NEXT:    %[[C:.*]] = scrimp.sub %[[P]], %[[MEAN]]
+// CHECK-NEXT:    %[[L:.*]] = scrimp.reduce sum, %[[C]]
+// CHECK-NEXT:    return %[[L]]
+func.func @main(%x: tensor<2xf32> {scrimp.name = "x", scrimp.input = 0 : i64},
+                %w: tensor<2xf32> {scrimp.name = "w", scrimp.param = "trainable"},
+                %unused: tensor<3xf32> {scrimp.name = "unused", scrimp.param = "frozen"},
+                %mean: tensor<2xf32> {scrimp.name = "mean", scrimp.state},
+                %count: tensor<i64> {scrimp.name = "count", scrimp.state},
+                %step: tensor<i64> {scrimp.name = "step", scrimp.scalar = "step"})
+    -> (tensor<f32> {scrimp.output = "loss"}, tensor<2xf32> {scrimp.updates = 3 : i64},
+        tensor<i64> {scrimp.updates = 4 : i64}) {
+  %p = scrimp.mul %x, %w : tensor<2xf32>
+  %c = scrimp.sub %p, %mean : tensor<2xf32>
+  %loss = scrimp.reduce sum, %c [0] : tensor<2xf32> -> tensor<f32>
+  %new_mean = scrimp.add %mean, %p : tensor<2xf32>
+  %new_count = scrimp.add %count, %step : tensor<i64>
+  return %loss, %new_mean, %new_count : tensor<f32>, tensor<2xf32>, tensor<i64>
+}
