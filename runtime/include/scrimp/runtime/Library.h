@@ -1,0 +1,73 @@
+// The functions that a program may call by name (program.fbs, Call). Each cuts its work into tiles that are a
+// function of shapes and types alone, computes each tile by one thread (GEMM tiles: one single-threaded OpenBLAS
+// call), and spreads the tiles over the pool: bits do not depend on the number of threads.
+//
+// All tensors are row-major and dense; dtype is f32 or f64 unless said. `[x]` is a buffer that is present only if
+// the integers say so. Workspaces are sized by workspace.h for Program.workers workers.
+//
+//   gemm                C[i] = op(A[i]) op(B[i])  (+ C[i])
+//     buffers           A, B, C
+//     ints              batch, m, n, k, transA, transB, strideA, strideB, strideC, accumulate
+//                       A[i] is m x k (k x m if transA), B[i] is k x n (n x k if transB), C[i] is m x n; strides are
+//                       elements between batch members, 0 = shared. A shared C receives the sum over the batch, in
+//                       order. k = 0 gives zeros.
+//   conv2d              y = x * w                           buffers x, w, y, workspace
+//   conv2d_input_grad   dx                                  buffers dy, w, dx, workspace
+//   conv2d_weight_grad  dw                                  buffers x, dy, dw, workspace
+//     ints              N, C, H, W, O, KH, KW, strideH, strideW, padTop, padLeft, padBottom, padRight, dilH, dilW,
+//                       groups
+//   attention           out = softmax(scale q k^T + mask) v
+//     buffers           q, k, v, [mask], [segments], out, lse, workspace
+//   attention_grad      dq, dk, dv
+//     buffers           q, k, v, out, lse, dout, [mask], [segments], dq, dk, dv, workspace
+//     ints              B, Hq, Hkv, Sq, Sk, D, Dv, causal, maskKind, maskStrideB, maskStrideH, maskStrideQ,
+//                       maskStrideK, hasSegments
+//                       q[B,Hq,Sq,D], k[B,Hkv,Sk,D], v[B,Hkv,Sk,Dv], out[B,Hq,Sq,Dv], lse[B,Hq,Sq] (log of the sum
+//                       of exponentials; 0 where all keys are masked). causal: query i sees keys j <= i + Sk - Sq.
+//                       maskKind: 0 none, 1 additive (of dtype), 2 boolean (i1, true = attend). segments: i64[B,S],
+//                       S = Sq = Sk; a query sees only keys of its own segment.
+//     floats            scale
+#ifndef SCRIMP_RUNTIME_LIBRARY_H
+#define SCRIMP_RUNTIME_LIBRARY_H
+
+#include "scrimp/runtime/DType.h"
+#include "scrimp/runtime/Status.h"
+#include "scrimp/runtime/ThreadPool.h"
+#include <span>
+#include <string_view>
+
+namespace scrimp::runtime {
+
+/// The arguments of one call. Owns nothing.
+struct LibraryArguments {
+  std::span<char *const> buffers; // host pointers; null while verifying
+  std::span<const uint64_t> bytes; // the length of each
+  std::span<const int64_t> ints;
+  std::span<const double> floats;
+  DType dtype = DType::f32;
+  int64_t workers = 1; // workspace slots
+};
+
+struct LibraryFunction {
+  std::string_view name;
+  /// Whether `run` may be called: counts, ranges, buffer sizes. Does not look at buffers' contents.
+  Status (*verify)(const LibraryArguments &arguments);
+  void (*run)(const LibraryArguments &arguments, ThreadPool &pool);
+};
+
+/// Null if there is none of that name.
+const LibraryFunction *findLibraryFunction(std::string_view name);
+
+/// The names, for messages.
+std::string libraryFunctionNames();
+
+/// Asks OpenBLAS for single-threaded calls. Called once, before any function runs.
+void initializeLibrary();
+
+extern const LibraryFunction gemmFunction;
+extern const LibraryFunction conv2dFunctions[3];
+extern const LibraryFunction attentionFunctions[2];
+
+} // namespace scrimp::runtime
+
+#endif
