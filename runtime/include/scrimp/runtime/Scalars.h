@@ -1,0 +1,85 @@
+// The one-element tensors that the host computes before each step (program.fbs, Scalar), in double and in PyTorch's
+// order of operations, then rounded once to the scalar's type.
+//
+//   seed                    --seed
+//   step                    1-based number of this step; skipped steps count, so a mask is never drawn twice
+//   sample_base             0 (global index of this batch's first sample within the step)
+//   lr                      scheduled learning rate
+//   beta1 beta2 eps weight_decay clip_norm momentum dampening nesterov   the flags
+//   one_minus_beta1         1 - beta1
+//   one_minus_beta2         1 - beta2
+//   decay_factor            1 - lr weight_decay                      (AdamW: param.mul_)
+//   step_size               lr / (1 - beta1^t)                       (Adam)
+//   sqrt_bias_correction2   (1 - beta2^t)^0.5                        (Adam)
+//   one_minus_dampening     1 - dampening, but 1 at the first update: PyTorch's momentum buffer starts as the gradient
+//
+// t counts applied updates, this one included: a skipped step moves neither it nor the schedule.
+#ifndef SCRIMP_RUNTIME_SCALARS_H
+#define SCRIMP_RUNTIME_SCALARS_H
+
+#include "scrimp/runtime/Program.h"
+
+namespace scrimp::runtime {
+
+/// Values of the run-time flags; the defaults are PyTorch's.
+struct Hyperparameters {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0, clipNorm = 0, momentum = 0, dampening = 0,
+         nesterov = 0;
+};
+
+/// One flag that a program may understand.
+struct HyperparameterInfo {
+  const char *name;                     // in Program.hyperparameters
+  const char *flag;                     // on the command line
+  double Hyperparameters::*value;
+  bool belowOne;                        // valid: [0, 1) rather than [0, inf]
+  const char *recompile;                // how to get a program that has it
+  const char *help;
+};
+
+inline constexpr HyperparameterInfo hyperparameterTable[] = {
+    {"lr", "--lr", &Hyperparameters::lr, false, "--optimizer sgd, adam or adamw", "learning rate"},
+    {"beta1", "--beta1", &Hyperparameters::beta1, true, "--optimizer adam or adamw", "decay of the first moment"},
+    {"beta2", "--beta2", &Hyperparameters::beta2, true, "--optimizer adam or adamw", "decay of the second moment"},
+    {"eps", "--eps", &Hyperparameters::eps, false, "--optimizer adam or adamw", "added to the denominator"},
+    {"weight_decay", "--weight-decay", &Hyperparameters::weightDecay, false, "--weight-decay", "weight decay"},
+    {"clip_norm", "--clip-norm", &Hyperparameters::clipNorm, false, "--clip-grad-norm",
+     "greatest global norm of the gradient"},
+    {"momentum", "--momentum", &Hyperparameters::momentum, false, "--optimizer sgd --momentum", "momentum"},
+    {"dampening", "--dampening", &Hyperparameters::dampening, false, "--optimizer sgd --momentum",
+     "dampening of the momentum"},
+    {"nesterov", "--nesterov", &Hyperparameters::nesterov, false, "--optimizer sgd --momentum --nesterov",
+     "Nesterov momentum (0 or 1)"},
+};
+
+/// The learning rate as a multiple of --lr over applied updates.
+enum class ScheduleKind { constant, linear, cosine };
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::constant;
+  int64_t warmup = 0;
+  double lrMin = 0;
+};
+
+/// The rate of update t (1-based) of `total`. Warm-up: lr t / warmup for t <= warmup. Then, with
+/// p = (t - 1 - warmup) / (total - warmup), linear: lrMin + (lr - lrMin)(1 - p);
+/// cosine: lrMin + (lr - lrMin)(1 + cos(pi p)) / 2.
+double scheduledRate(const Schedule &schedule, double lr, int64_t t, int64_t total);
+
+/// What the scalars of one step are computed from. `values.lr` is the scheduled rate.
+struct ScalarInputs {
+  Hyperparameters values;
+  uint64_t seed = 0;
+  int64_t step = 1; // of the run
+  int64_t t = 1;    // applied updates, this one included
+};
+
+bool isKnownScalar(std::string_view name);
+std::string knownScalarNames();
+
+/// The index of a known scalar for writeScalar (looked up once).
+int scalarIndex(std::string_view name);
+void writeScalar(int index, DType type, char *target, const ScalarInputs &inputs);
+
+} // namespace scrimp::runtime
+
+#endif

@@ -1,0 +1,102 @@
+// Filling the inputs of a batch, and the order of samples.
+#include "scrimp/runtime/Data.h"
+#include <algorithm>
+
+namespace scrimp::runtime {
+
+using program::Input;
+
+int64_t SampleOrder::operator()(int64_t position) const {
+  if (!shuffle)
+    return position % samples;
+  Permutation permutation(static_cast<uint64_t>(samples), seed, static_cast<uint64_t>(position / samples));
+  return static_cast<int64_t>(permutation(static_cast<uint64_t>(position % samples)));
+}
+
+Status Dataset::fillFixed(char *arena) {
+  for (Source &source : sources) {
+    if (source.input->batch_dim() >= 0)
+      continue;
+    char *target = arena + source.input->offset();
+    int64_t count = elementCount(source.input->shape());
+    if (Status status =
+            readElements(source.file, source.tensor, source.shift, count, source.input->dtype(), target, buffer);
+        status.failed())
+      return status;
+    if (Status status = checkValues(source, target, count, -1); status.failed())
+      return status;
+  }
+  return Status::ok();
+}
+
+Status Dataset::fillSample(char *arena, int64_t slot, int64_t sample) {
+  for (Source &source : sources) {
+    if (source.input->batch_dim() < 0)
+      continue;
+    int64_t each = elementBytes(source.input->dtype()), run = source.inner;
+    int64_t first = sample * source.outer * run + source.shift;
+    for (int64_t o = 0; o < source.outer; ++o) {
+      char *target = arena + source.input->offset() + (o * source.stride + slot * run) * each;
+      if (Status status =
+              readElements(source.file, source.tensor, first + o * run, run, source.input->dtype(), target, buffer);
+          status.failed())
+        return status;
+      if (Status status = checkValues(source, target, run, sample); status.failed())
+        return status;
+    }
+  }
+  return Status::ok();
+}
+
+static int64_t loadInteger(DType type, const char *data, int64_t index) {
+  int64_t wide;
+  if (type != DType::i64)
+    return static_cast<int64_t>(loadElement(type, data, index));
+  memcpy(&wide, data + index * 8, 8);
+  return wide;
+}
+
+Status Dataset::checkValues(const Source &source, const char *data, int64_t count, int64_t sample) const {
+  const Input *input = source.input;
+  if (input->valid_begin() == input->valid_end() || isFloat(input->dtype()))
+    return Status::ok();
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t value = loadInteger(input->dtype(), data, i);
+    if (value >= input->valid_begin() && value < input->valid_end())
+      continue;
+    if (input->has_ignore() && value == input->ignore())
+      continue;
+    std::string where = sample < 0 ? "" : format(", sample %lld", (long long)sample);
+    std::string ignore = input->has_ignore() ? format(" (or %lld, ignored)", (long long)input->ignore()) : "";
+    return Status::error("input '%s'%s: value %lld in '%s' is outside %lld to %lld%s", input->name()->c_str(),
+                         where.c_str(), (long long)value, source.path.c_str(), (long long)input->valid_begin(),
+                         (long long)input->valid_end() - 1, ignore.c_str());
+  }
+  return Status::ok();
+}
+
+bool Dataset::canMask() const {
+  return std::any_of(sources.begin(), sources.end(), [](const Source &source) {
+    return source.input->batch_dim() >= 0 && source.input->has_ignore() && !isFloat(source.input->dtype());
+  });
+}
+
+void Dataset::maskSlot(char *arena, int64_t slot) {
+  for (const Source &source : sources) {
+    const Input *input = source.input;
+    if (input->batch_dim() < 0 || !input->has_ignore() || isFloat(input->dtype()))
+      continue;
+    for (int64_t o = 0; o < source.outer; ++o)
+      for (int64_t i = 0; i < source.inner; ++i) {
+        int64_t index = o * source.stride + slot * source.inner + i;
+        char *target = arena + input->offset();
+        if (input->dtype() == DType::i64) {
+          int64_t value = input->ignore();
+          memcpy(target + index * 8, &value, 8);
+        } else
+          storeElement(input->dtype(), target, index, static_cast<double>(input->ignore()));
+      }
+  }
+}
+
+} // namespace scrimp::runtime

@@ -1,0 +1,207 @@
+// Reading checkpoints: nothing enters the arena before everything has been checked.
+#include "StoredTensors.h"
+#include "scrimp/runtime/Checkpoint.h"
+#include "scrimp/runtime/Hash.h"
+#include "scrimp/runtime/TensorFile.h"
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace scrimp::runtime {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// The folder that holds state.json: `path` itself, or what its `latest` names.
+static Result<std::string> findFolder(const std::string &path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error))
+    return Status::error("'%s' is no folder, expected a checkpoint or a folder of checkpoints", path.c_str());
+  if (fs::exists(path + "/" + stateFile, error))
+    return path;
+  Result<std::string> latest = readText(path + "/latest", 4096);
+  if (latest.failed())
+    return Status::error("'%s' holds no checkpoint: there is neither %s nor latest", path.c_str(), stateFile);
+  std::string name = latest->substr(0, latest->find('\n'));
+  if (name.empty() || name.find('/') != std::string::npos || !fs::is_directory(path + "/" + name, error))
+    return Status::error("'%s/latest' names '%s', which is not there; give --resume one of the folder's checkpoints",
+                         path.c_str(), name.c_str());
+  return path + "/" + name;
+}
+
+namespace {
+
+/// Typed access to state.json; remembers the first field that is missing or of the wrong kind.
+class StateReader {
+public:
+  explicit StateReader(const json &object) : object(object) {}
+
+  int64_t integer(const char *name) {
+    const json *value = find(name);
+    if (!value || !value->is_number_integer())
+      return reject<int64_t>(name);
+    return value->is_number_unsigned() ? static_cast<int64_t>(value->get<uint64_t>()) : value->get<int64_t>();
+  }
+  bool boolean(const char *name) {
+    const json *value = find(name);
+    return value && value->is_boolean() ? value->get<bool>() : reject<bool>(name);
+  }
+  double number(const char *name) {
+    const json *value = find(name);
+    if (!value || !value->is_string())
+      return reject<double>(name);
+    return strtod(value->get_ref<const std::string &>().c_str(), nullptr);
+  }
+  const json *find(const char *name) const {
+    auto it = object.find(name);
+    return it == object.end() ? nullptr : &*it;
+  }
+  template <typename T> T reject(const char *name) {
+    if (!missing)
+      missing = name;
+    return T{};
+  }
+  const char *missing = nullptr;
+
+private:
+  const json &object;
+};
+
+} // namespace
+
+Result<CheckpointOnDisk> openCheckpoint(const std::string &path) {
+  Result<std::string> folder = findFolder(path);
+  if (folder.failed())
+    return folder.status();
+  CheckpointOnDisk result;
+  result.folder = *folder;
+  std::string file = *folder + "/" + stateFile;
+  Result<std::string> text = readText(file, 1 << 20);
+  if (text.failed())
+    return text.status();
+  json whole = json::parse(*text, nullptr, false);
+  auto damaged = [&] { return Status::error("'%s' is damaged; resume from another checkpoint", file.c_str()); };
+  if (!whole.is_object() || !whole.contains("state") || !whole["state"].is_object() || !whole.contains("xxh64") ||
+      !whole["xxh64"].is_string())
+    return damaged();
+  const json &object = whole["state"];
+  std::string canonical = object.dump(-1, ' ', false, json::error_handler_t::replace);
+  Hash64 hash;
+  hash.update(canonical.data(), canonical.size());
+  if (hashText(hash.digest()) != whole["xxh64"].get<std::string>())
+    return damaged();
+
+  StateReader read(object);
+  if (int64_t format = read.integer("format"); format != checkpointFormat)
+    return Status::error("'%s' has format %lld, this executable reads format %d", file.c_str(), (long long)format,
+                         checkpointFormat);
+  RunState &state = result.state;
+  state.step = read.integer("step");
+  state.updates = read.integer("updates");
+  state.position = read.integer("position");
+  state.seed = static_cast<uint64_t>(read.integer("seed"));
+  state.samples = read.integer("samples");
+  state.shuffle = read.boolean("shuffle");
+  state.schedule.kind = static_cast<ScheduleKind>(read.integer("schedule"));
+  state.schedule.warmup = read.integer("warmup");
+  state.schedule.lrMin = read.number("lr_min");
+  if (const json *values = read.find("hyperparameters"); values && values->is_object()) {
+    StateReader readValue(*values);
+    for (const HyperparameterInfo &info : hyperparameterTable)
+      state.values.*info.value = readValue.number(info.name);
+    if (readValue.missing)
+      read.missing = "hyperparameters";
+  } else
+    read.missing = "hyperparameters";
+  for (const char *name : {modelFile, optimizerFile}) {
+    const json *files = read.find("files");
+    if (!files || !files->contains(name) || !(*files)[name].contains("bytes") || !(*files)[name].contains("xxh64"))
+      return damaged();
+    result.files[name] = {(*files)[name]["bytes"].get<uint64_t>(), (*files)[name]["xxh64"].get<std::string>()};
+  }
+  if (read.missing)
+    return Status::error("'%s' lacks a valid '%s'; resume from another checkpoint", file.c_str(), read.missing);
+  return result;
+}
+
+static Status checkFile(const File &file, const CheckpointOnDisk::FileInfo &info) {
+  if (file.bytes() != info.bytes)
+    return Status::error("'%s' is %s: it has %llu bytes, expected %llu; resume from another checkpoint",
+                         file.path().c_str(), file.bytes() < info.bytes ? "truncated" : "too long",
+                         (unsigned long long)file.bytes(), (unsigned long long)info.bytes);
+  std::vector<char> buffer(ioBufferBytes);
+  Hash64 hash;
+  for (uint64_t at = 0; at < file.bytes(); at += ioBufferBytes) {
+    uint64_t part = std::min(ioBufferBytes, file.bytes() - at);
+    if (Status status = file.read(at, buffer.data(), part); status.failed())
+      return status;
+    hash.update(buffer.data(), part);
+  }
+  if (hashText(hash.digest()) != info.hash)
+    return Status::error("'%s' is damaged: its hash is %s, expected %s; resume from another checkpoint",
+                         file.path().c_str(), hashText(hash.digest()).c_str(), info.hash.c_str());
+  return Status::ok();
+}
+
+static Status matchTensors(const File &file, const std::map<std::string, StoredTensor> &found,
+                           const std::vector<NamedTensor> &expected) {
+  const char *path = file.path().c_str();
+  for (const NamedTensor &named : expected) {
+    auto it = found.find(named.name);
+    const program::Tensor *tensor = named.tensor;
+    std::string wanted = std::string(dtypeName(tensor->dtype())) + " " + shapeText(tensor->shape());
+    if (it == found.end())
+      return Status::error("'%s' is of another model: it lacks tensor '%s' (%s)", path, named.name.c_str(),
+                           wanted.c_str());
+    std::vector<int64_t> shape;
+    for (int64_t extent : items(tensor->shape()))
+      shape.push_back(extent);
+    bool sameType = sameRepresentation(it->second.type, tensor->dtype()) ||
+                    (it->second.type == FileType::b1 && tensor->dtype() == DType::i1);
+    if (shape != it->second.shape || !sameType)
+      return Status::error("'%s' is of another model: tensor '%s' is %s %s, expected %s", path, named.name.c_str(),
+                           fileTypeName(it->second.type), it->second.shapeText().c_str(), wanted.c_str());
+  }
+  if (found.size() == expected.size())
+    return Status::ok();
+  std::set<std::string_view> names;
+  for (const NamedTensor &named : expected)
+    names.insert(named.name);
+  for (auto &[name, tensor] : found)
+    if (!names.count(name))
+      return Status::error("'%s' is of another model: it has tensor '%s' (%s %s), which this one does not", path,
+                           name.c_str(), fileTypeName(tensor.type), tensor.shapeText().c_str());
+  return Status::ok();
+}
+
+Status loadCheckpoint(const program::Program *program, const CheckpointOnDisk &checkpoint, char *arena) {
+  struct Opened {
+    File file;
+    std::map<std::string, StoredTensor> found;
+    std::vector<NamedTensor> expected;
+  };
+  std::vector<Opened> opened;
+  for (bool optimizer : {false, true}) {
+    const char *name = optimizer ? optimizerFile : modelFile;
+    Result<File> file = File::open(checkpoint.folder + "/" + name);
+    if (file.failed())
+      return file.status();
+    if (Status status = checkFile(*file, checkpoint.files.at(name)); status.failed())
+      return status;
+    auto found = readSafetensorsHeader(*file);
+    if (found.failed())
+      return found.status();
+    opened.push_back({std::move(*file), std::move(*found), storedTensors(program, optimizer)});
+    if (Status status = matchTensors(opened.back().file, opened.back().found, opened.back().expected); status.failed())
+      return status;
+  }
+  for (const Opened &source : opened)
+    for (const NamedTensor &named : source.expected)
+      if (Status status = source.file.read(source.found.at(named.name).offset, arena + named.tensor->offset(),
+                                           static_cast<uint64_t>(byteCount(named.tensor)));
+          status.failed())
+        return status;
+  return Status::ok();
+}
+
+} // namespace scrimp::runtime

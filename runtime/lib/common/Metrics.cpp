@@ -1,0 +1,100 @@
+// Metrics, progress and peak memory, in fixed buffers.
+#include "scrimp/runtime/Metrics.h"
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <unistd.h>
+
+namespace scrimp::runtime {
+
+PeakMemory::PeakMemory() {
+  if (Result<File> file = File::open("/proc/self/status"); !file.failed())
+    status = std::move(*file);
+}
+
+uint64_t PeakMemory::bytes() const {
+  char text[4096];
+  if (!status)
+    return 0;
+  // The file has no size of its own and is regenerated on each read from its start.
+  size_t got = status->readSome(0, text, sizeof(text) - 1);
+  text[got] = '\0';
+  const char *line = strstr(text, "VmHWM:");
+  return line ? strtoull(line + 6, nullptr, 10) * 1024 : 0;
+}
+
+namespace {
+
+/// A JSON number, or null where JSON has none.
+struct Number {
+  char text[32];
+  explicit Number(double value) {
+    if (std::isfinite(value))
+      snprintf(text, sizeof(text), "%.17g", value);
+    else
+      snprintf(text, sizeof(text), "null");
+  }
+};
+
+} // namespace
+
+Status MetricsFile::open(const std::string &path, bool append) {
+  Result<File> created = File::create(path, append);
+  if (created.failed())
+    return Status::error("--metrics: %s", created.status().message().c_str());
+  file = std::move(*created);
+  return Status::ok();
+}
+
+Status MetricsFile::step(const StepReport &r, uint64_t peakBytes) {
+  if (!file)
+    return Status::ok();
+  char text[768], norm[64] = "";
+  if (r.hasGradNorm)
+    snprintf(norm, sizeof(norm), ", \"grad_norm\": %s", Number(r.gradNorm).text);
+  int length = snprintf(text, sizeof(text),
+                        "{\"step\": %lld, \"loss\": %s%s, \"lr\": %s, \"samples\": %lld, \"tokens\": %lld, "
+                        "\"seconds\": %s, \"arena_bytes\": %llu, \"peak_rss_bytes\": %llu%s}\n",
+                        (long long)r.step, Number(r.loss).text, norm, Number(r.lr).text, (long long)r.samples,
+                        (long long)r.tokens, Number(r.seconds).text, (unsigned long long)r.arenaBytes,
+                        (unsigned long long)peakBytes, r.skipped ? ", \"skipped\": true" : "");
+  return file->write(text, static_cast<uint64_t>(length));
+}
+
+Status MetricsFile::evaluation(int64_t step, double loss) {
+  if (!file)
+    return Status::ok();
+  char text[128];
+  int length = snprintf(text, sizeof(text), "{\"step\": %lld, \"eval_loss\": %s}\n", (long long)step, Number(loss).text);
+  return file->write(text, static_cast<uint64_t>(length));
+}
+
+Progress::Progress() : terminal(isatty(STDOUT_FILENO)) {}
+
+void Progress::step(const StepReport &r, double elapsed, int64_t stepsThisRun, int64_t samplesThisRun,
+                    int64_t tokensThisRun) {
+  // Five times a second is as fast as anyone reads; the last step is always shown.
+  if (!terminal || (elapsed - lastShown < 0.2 && r.step != r.totalSteps && lastShown >= 0))
+    return;
+  lastShown = elapsed;
+  bool tokens = tokensThisRun > 0;
+  double rate = static_cast<double>(tokens ? tokensThisRun : samplesThisRun) / (elapsed > 0 ? elapsed : 1e-9);
+  auto eta = static_cast<long long>(elapsed / static_cast<double>(stepsThisRun) *
+                                    static_cast<double>(r.totalSteps - r.step));
+  char text[256];
+  int length = snprintf(text, sizeof(text), "\r\033[Kstep %lld/%lld  loss %.4f  %.1f %s/s  %.1f MiB  ETA %lld:%02lld:%02lld",
+                        (long long)r.step, (long long)r.totalSteps, r.loss, rate, tokens ? "tokens" : "samples",
+                        static_cast<double>(r.arenaBytes) / (1 << 20), eta / 3600, eta / 60 % 60, eta % 60);
+  open = true;
+  if (length > 0 && write(STDOUT_FILENO, text, static_cast<size_t>(length)) < 0)
+    terminal = false;
+}
+
+void Progress::finish() {
+  if (open && write(STDOUT_FILENO, "\n", 1) < 0)
+    terminal = false;
+  open = false;
+}
+
+} // namespace scrimp::runtime

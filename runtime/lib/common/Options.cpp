@@ -1,0 +1,181 @@
+// The command line, by CLI11.
+#include "scrimp/runtime/Options.h"
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <sched.h>
+
+namespace scrimp::runtime {
+
+static int availableProcessors() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof(set), &set) ? 1 : std::max(CPU_COUNT(&set), 1);
+}
+
+static const program::Hyperparameter *findHyperparameter(const program::Program *program, std::string_view name) {
+  for (const program::Hyperparameter *parameter : items(program->hyperparameters()))
+    if (textOf(parameter->name()) == name)
+      return parameter;
+  return nullptr;
+}
+
+/// The flags that the program understands, checked against PyTorch's ranges.
+static Status checkHyperparameters(const program::Program *program, const Options &options) {
+  for (size_t i = 0; i < std::size(hyperparameterTable); ++i) {
+    const HyperparameterInfo &info = hyperparameterTable[i];
+    if (!options.given[i])
+      continue;
+    std::string optimizer(textOf(program->optimizer()));
+    if (!findHyperparameter(program, info.name))
+      return Status::error("%s: this executable was compiled without %s (its optimizer is %s); recompile with %s",
+                           info.flag, info.help, optimizer.empty() ? "unnamed" : optimizer.c_str(), info.recompile);
+    double value = options.values.*info.value;
+    if (std::isnan(value) || value < 0 || (info.belowOne && value >= 1))
+      return Status::error("%s is %g, expected a number from 0%s", info.flag, value,
+                           info.belowOne ? " to below 1" : " up");
+  }
+  return Status::ok();
+}
+
+static Status parseSpecs(const std::vector<std::string> &texts, const char *flag, std::vector<DataSpec> &specs) {
+  for (const std::string &text : texts) {
+    Result<std::vector<DataSpec>> parsed = parseDataSpec(text);
+    if (parsed.failed())
+      return Status::error("%s: %s", flag, parsed.status().message().c_str());
+    specs.insert(specs.end(), parsed->begin(), parsed->end());
+  }
+  return Status::ok();
+}
+
+static std::string describeInputs(const program::Program *program) {
+  std::string text;
+  for (const program::Input *input : items(program->inputs()))
+    text += format("\n  %-24s %s %s%s", input->name()->c_str(), dtypeName(input->dtype()),
+                   shapeText(input->shape()).c_str(),
+                   input->batch_dim() < 0 ? "  (the same for every sample)"
+                                          : format("  (batch: dimension %d)", input->batch_dim()).c_str());
+  return text;
+}
+
+Result<Options> parseOptions(int argc, const char *const *argv, const program::Program *program,
+                             std::string &helpText) {
+  Options options;
+  std::string model(textOf(program->model()));
+  CLI::App app("Trains " + (model.empty() ? std::string("the compiled model") : model) + ".\nInputs:" +
+               describeInputs(program));
+  std::vector<std::string> data, evalData;
+  std::string schedule = "constant", onNan = "stop", seed = "0";
+  bool noShuffle = false;
+  int64_t steps = 0, epochs = 0;
+  int mostThreads = static_cast<int>(program->workers());
+  options.threads = std::min(availableProcessors(), mostThreads);
+  int threads = options.threads;
+
+  app.add_option("--data", data, "name=FILE (.npy, .safetensors, token .bin; .bin:+1 shifts by a token); repeat")
+      ->take_all();
+  app.add_option("--eval-data", evalData, "the same for evaluation")->take_all();
+  app.add_option("--token-bytes", options.tokenBytes, "bytes of a token in .bin files (2 or 4)");
+  auto *stepsFlag = app.add_option("--steps", steps, "steps in all, those before a resume included");
+  auto *epochsFlag = app.add_option("--epochs", epochs, "passes over the data instead (default 1)");
+  for (size_t i = 0; i < std::size(hyperparameterTable); ++i) {
+    const HyperparameterInfo &info = hyperparameterTable[i];
+    const program::Hyperparameter *parameter = findHyperparameter(program, info.name);
+    if (parameter)
+      options.values.*info.value = parameter->value();
+    std::string help = parameter ? format("%s (default %g)", info.help, parameter->value()) : "";
+    // Unknown to this program: still parsed, so that the message can say how to get it; not shown by --help.
+    app.add_option(info.flag, options.values.*info.value, help)->group(parameter ? "Options" : "");
+  }
+  auto *scheduleFlag = app.add_option("--lr-schedule", schedule, "constant, linear or cosine");
+  auto *warmupFlag = app.add_option("--warmup", options.schedule.warmup, "updates over which the rate rises to --lr");
+  auto *lrMinFlag = app.add_option("--lr-min", options.schedule.lrMin, "rate at the end of linear and cosine");
+  auto *seedFlag = app.add_option("--seed", seed, "of initial values, random ops and the order of samples");
+  app.add_option("--threads", threads, format("threads (default %d, at most %d)", options.threads, mostThreads));
+  app.add_flag("--no-shuffle", noShuffle, "take samples in the order of the file");
+  app.add_option("--eval-every", options.evalEvery, "evaluate every N steps and at the end");
+  app.add_option("--save", options.saveFolder, "folder for checkpoints; saved at the end and on SIGTERM");
+  app.add_option("--save-every", options.saveEvery, "save every N steps too");
+  app.add_option("--keep", options.keep, "checkpoints to keep (default all)");
+  app.add_option("--resume", options.resume, "checkpoint, or folder of checkpoints, to continue from");
+  app.add_option("--init-from", options.initFrom, "initial weights: w.safetensors or model.safetensors.index.json");
+  app.add_option("--metrics", options.metrics, "file of JSON lines, one object a step");
+  app.add_option("--on-nan", onNan, "stop (default) or skip a step whose loss is not finite");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp &) {
+    helpText = app.help();
+    return options;
+  } catch (const CLI::ParseError &error) {
+    return Status::error("%s; see --help", error.what());
+  }
+
+  for (size_t i = 0; i < std::size(hyperparameterTable); ++i)
+    options.given[i] = app.count(hyperparameterTable[i].flag) > 0;
+  if (Status status = checkHyperparameters(program, options); status.failed())
+    return status;
+  if (Status status = parseSpecs(data, "--data", options.data); status.failed())
+    return status;
+  if (Status status = parseSpecs(evalData, "--eval-data", options.evalData); status.failed())
+    return status;
+
+  if (stepsFlag->count() && epochsFlag->count())
+    return Status::error("--steps and --epochs are both given; give one");
+  if (stepsFlag->count())
+    options.steps = steps;
+  if (epochsFlag->count())
+    options.epochs = epochs;
+  struct Bound {
+    const char *flag;
+    int64_t value, least, most;
+  };
+  constexpr int64_t any = INT64_C(1) << 48;
+  const Bound bounds[] = {{"--steps", steps, 0, any},
+                          {"--epochs", epochs, 0, 1 << 24},
+                          {"--warmup", options.schedule.warmup, 0, any},
+                          {"--threads", threads, 1, mostThreads},
+                          {"--eval-every", options.evalEvery, 0, any},
+                          {"--save-every", options.saveEvery, 0, any},
+                          {"--keep", options.keep, 0, any}};
+  for (const Bound &bound : bounds)
+    if (bound.value < bound.least || bound.value > bound.most)
+      return Status::error("%s is %lld, expected %lld to %lld", bound.flag, (long long)bound.value,
+                           (long long)bound.least, (long long)bound.most);
+  options.threads = threads;
+  options.shuffle = !noShuffle;
+  if (options.tokenBytes != 2 && options.tokenBytes != 4)
+    return Status::error("--token-bytes is %d, expected 2 or 4", options.tokenBytes);
+
+  if (schedule == "constant")
+    options.schedule.kind = ScheduleKind::constant;
+  else if (schedule == "linear")
+    options.schedule.kind = ScheduleKind::linear;
+  else if (schedule == "cosine")
+    options.schedule.kind = ScheduleKind::cosine;
+  else
+    return Status::error("--lr-schedule is '%s', expected constant, linear or cosine", schedule.c_str());
+  options.scheduleGiven = scheduleFlag->count();
+  options.warmupGiven = warmupFlag->count();
+  options.lrMinGiven = lrMinFlag->count();
+  if (!(options.schedule.lrMin >= 0))
+    return Status::error("--lr-min is %g, expected a number from 0 up", options.schedule.lrMin);
+  if (onNan != "stop" && onNan != "skip")
+    return Status::error("--on-nan is '%s', expected stop or skip", onNan.c_str());
+  options.skipNan = onNan == "skip";
+
+  char *end = nullptr;
+  errno = 0;
+  options.seed = strtoull(seed.c_str(), &end, 10);
+  options.seedGiven = seedFlag->count();
+  if (errno || seed.empty() || *end || seed[0] == '-' || seed[0] == ' ')
+    return Status::error("--seed is '%s', expected 0 to 18446744073709551615", seed.c_str());
+
+  if (options.saveFolder.empty() && (options.saveEvery || options.keep))
+    return Status::error("%s needs --save DIR", options.saveEvery ? "--save-every" : "--keep");
+  if (options.evalData.empty() && options.evalEvery)
+    return Status::error("--eval-every needs --eval-data name=FILE");
+  if (!options.resume.empty() && !options.initFrom.empty())
+    return Status::error("--resume and --init-from both give the weights; give one");
+  return options;
+}
+
+} // namespace scrimp::runtime

@@ -1,0 +1,136 @@
+// Everything before the first step.
+#include "Trainer.h"
+#include "scrimp/runtime/Weights.h"
+
+namespace scrimp::runtime {
+
+using namespace program;
+
+Trainer::Trainer(const ProgramImage &image, const Program *program, Options options, std::string programName)
+    : image(image), program(program), options(std::move(options)), programName(std::move(programName)) {}
+
+/// A resumed run goes on as the saved one would have: its flags hold unless given anew, and what would silently change
+/// the order of samples is refused.
+Status Trainer::mergeResumedState(const RunState &saved) {
+  std::string advice = format("to start anew with these weights, give --init-from %s/model.safetensors instead of "
+                              "--resume",
+                              checkpoint->folder.c_str());
+  if (options.seedGiven && options.seed != saved.seed)
+    return Status::error("--seed is %llu, but the checkpoint was made with %llu; leave --seed out, or %s",
+                         (unsigned long long)options.seed, (unsigned long long)saved.seed, advice.c_str());
+  if (data->samples() != saved.samples)
+    return Status::error("the data has %lld samples, but the checkpoint was made with %lld; %s",
+                         (long long)data->samples(), (long long)saved.samples, advice.c_str());
+  if (options.shuffle != saved.shuffle)
+    return Status::error("the checkpoint was made %s --no-shuffle; %s it, or %s", saved.shuffle ? "without" : "with",
+                         saved.shuffle ? "leave out" : "give", advice.c_str());
+  for (size_t i = 0; i < std::size(hyperparameterTable); ++i) {
+    double Hyperparameters::*value = hyperparameterTable[i].value;
+    if (!options.given[i])
+      options.values.*value = saved.values.*value;
+  }
+  if (!options.scheduleGiven)
+    options.schedule.kind = saved.schedule.kind;
+  if (!options.warmupGiven)
+    options.schedule.warmup = saved.schedule.warmup;
+  if (!options.lrMinGiven)
+    options.schedule.lrMin = saved.schedule.lrMin;
+  options.seed = saved.seed;
+  state.step = saved.step;
+  state.updates = saved.updates;
+  state.position = saved.position;
+  savedStep = saved.step;
+  return Status::ok();
+}
+
+Status Trainer::findTotalSteps() {
+  if (options.steps) {
+    totalSteps = *options.steps;
+    return Status::ok();
+  }
+  if (!data->samples())
+    return Status::error("the model has no input with a batch dimension, so an epoch has no length; give --steps N");
+  int64_t epochs = options.epochs.value_or(1), samples;
+  if (__builtin_mul_overflow(epochs, data->samples(), &samples))
+    return Status::error("--epochs %lld over %lld samples are too many steps", (long long)epochs,
+                         (long long)data->samples());
+  totalSteps = samples / program->batch() + (samples % program->batch() != 0);
+  return Status::ok();
+}
+
+Status Trainer::prepare() {
+  Result<Dataset> opened = Dataset::open(program, options.data, options.tokenBytes, "--data");
+  if (opened.failed())
+    return opened.status();
+  data = std::move(*opened);
+
+  evalProgram = findGraph(program, "eval");
+  if (!options.evalData.empty()) {
+    if (!evalProgram)
+      return Status::error("--eval-data: this executable was compiled without an evaluation graph");
+    Result<Dataset> evaluation =
+        Dataset::open(program, options.evalData, options.tokenBytes, "--eval-data", &*data);
+    if (evaluation.failed())
+      return evaluation.status();
+    evalData = std::move(*evaluation);
+    if (evalData->samples() < program->batch() && evalData->hasBatchedInputs() &&
+        (program->eval_drops_partial() || !evalData->canMask()))
+      return Status::error("--eval-data: %lld samples make no whole batch of %lld, and this model cannot evaluate a "
+                           "part of one; give more, or recompile with a smaller batch",
+                           (long long)evalData->samples(), (long long)program->batch());
+  }
+
+  if (!options.resume.empty()) {
+    Result<CheckpointOnDisk> found = openCheckpoint(options.resume);
+    if (found.failed())
+      return Status::error("--resume: %s", found.status().message().c_str());
+    checkpoint = std::move(*found);
+    if (Status status = mergeResumedState(checkpoint->state); status.failed())
+      return Status::error("--resume: %s", status.message().c_str());
+  }
+  if (Status status = findTotalSteps(); status.failed())
+    return status;
+  state.seed = options.seed;
+  state.samples = data->samples();
+  state.shuffle = options.shuffle;
+  state.schedule = options.schedule;
+  state.values = options.values;
+  order.emplace(std::max<int64_t>(data->samples(), 1), options.seed, options.shuffle);
+
+  initializeLibrary();
+  pool.emplace(options.threads);
+  if (Status status = arena.allocate(program->arena_bytes(), program->alignment()); status.failed())
+    return status;
+  InitialTensors which = checkpoint                 ? InitialTensors::constants
+                         : options.initFrom.empty() ? InitialTensors::all
+                                                    : InitialTensors::statesAndConstants;
+  if (Status status = initializeTensors(program, image.weightsPath, which, options.seed, arena.base(), *pool);
+      status.failed())
+    return status;
+  if (checkpoint)
+    if (Status status = loadCheckpoint(program, *checkpoint, arena.base()); status.failed())
+      return Status::error("--resume: %s", status.message().c_str());
+  if (!options.initFrom.empty())
+    if (Status status = initializeFrom(program, options.initFrom, arena.base()); status.failed())
+      return status;
+  if (Status status = data->fillFixed(arena.base()); status.failed())
+    return Status::error("--data: %s", status.message().c_str());
+
+  const Graph *train = findGraph(program, "train");
+  trainGraph.emplace(program, train, image.kernels, arena.base(), *pool);
+  lossOutput = findOutput(train, "loss");
+  normOutput = findOutput(train, "grad_norm");
+  if (evalData)
+    evalGraph.emplace(program, evalProgram, image.kernels, arena.base(), *pool);
+  for (const Scalar *scalar : items(program->scalars()))
+    scalars.push_back({scalarIndex(textOf(scalar->name())), scalar->dtype(), arena.base() + scalar->offset()});
+
+  if (!options.saveFolder.empty())
+    if (Status status = prepareCheckpointFolder(options.saveFolder); status.failed())
+      return Status::error("--save: %s", status.message().c_str());
+  if (!options.metrics.empty())
+    return metrics.open(options.metrics, checkpoint.has_value());
+  return Status::ok();
+}
+
+} // namespace scrimp::runtime

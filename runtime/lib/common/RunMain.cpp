@@ -1,0 +1,44 @@
+// runMain: the one place where errors become text on stderr and an exit status.
+#include "Trainer.h"
+#include <cstdio>
+#include <exception>
+
+namespace scrimp::runtime {
+
+static Status runProgram(int argc, char **argv, const ProgramImage &image, const std::string &name) {
+  Result<const program::Program *> program = verifyProgram(image);
+  if (program.failed())
+    return program.status();
+  std::string help;
+  Result<Options> options = parseOptions(argc, argv, *program, help);
+  if (options.failed())
+    return options.status();
+  if (!help.empty()) {
+    printf("%s", help.c_str());
+    return Status::ok();
+  }
+  Trainer trainer(image, *program, std::move(*options), name);
+  if (Status status = trainer.prepare(); status.failed())
+    return status;
+  return trainer.run();
+}
+
+int runMain(int argc, char **argv, const ProgramImage &image) {
+  std::string name = argc > 0 && argv[0] ? argv[0] : "train";
+  if (size_t slash = name.rfind('/'); slash != std::string::npos)
+    name.erase(0, slash + 1);
+  Status status;
+  // Libraries that we use may throw (out of memory, JSON of an unexpected shape); we do not.
+  try {
+    status = runProgram(argc, argv, image, name);
+  } catch (const std::exception &error) {
+    status = Status::error("%s", error.what());
+  }
+  if (!status.failed())
+    return 0;
+  fflush(stdout);
+  fprintf(stderr, "%s: error: %s\n", name.c_str(), status.message().c_str());
+  return 1;
+}
+
+} // namespace scrimp::runtime

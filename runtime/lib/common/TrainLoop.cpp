@@ -1,0 +1,185 @@
+// The loop: fill a batch, write the scalars, walk the command list, look at the loss.
+#include "Trainer.h"
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+
+namespace scrimp::runtime {
+
+using namespace program;
+
+static double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+static volatile sig_atomic_t signalRaised = 0;
+
+struct SignalGuard::Saved {
+  struct sigaction term, interrupt;
+};
+
+SignalGuard::SignalGuard() : saved(new Saved) {
+  signalRaised = 0;
+  struct sigaction action = {};
+  action.sa_handler = [](int) { signalRaised = 1; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGTERM, &action, &saved->term);
+  sigaction(SIGINT, &action, &saved->interrupt);
+}
+
+SignalGuard::~SignalGuard() {
+  sigaction(SIGTERM, &saved->term, nullptr);
+  sigaction(SIGINT, &saved->interrupt, nullptr);
+  delete saved;
+}
+
+bool SignalGuard::raised() { return signalRaised != 0; }
+
+void Trainer::warn(const std::string &text) {
+  progress.finish();
+  fprintf(stderr, "%s: warning: %s\n", programName.c_str(), text.c_str());
+}
+
+ScalarInputs Trainer::scalarInputs(int64_t step, int64_t t) const {
+  ScalarInputs inputs{options.values, options.seed, step, t};
+  inputs.values.lr = scheduledRate(options.schedule, options.values.lr, t, totalSteps);
+  return inputs;
+}
+
+void Trainer::writeScalars(const ScalarInputs &inputs) {
+  for (const PreparedScalar &scalar : scalars)
+    writeScalar(scalar.index, scalar.type, scalar.target, inputs);
+}
+
+Status Trainer::fillBatch() {
+  if (!data->hasBatchedInputs())
+    return Status::ok();
+  for (int64_t slot = 0; slot < program->batch(); ++slot)
+    if (Status status = data->fillSample(arena.base(), slot, (*order)(state.position + slot)); status.failed())
+      return Status::error("--data: %s", status.message().c_str());
+  return Status::ok();
+}
+
+/// One step. A loss that is not finite ends the run, or with --on-nan skip leaves everything but the step count and
+/// the position in the data as it was.
+Status Trainer::trainStep(StepReport &report) {
+  int64_t step = state.step + 1;
+  double start = now();
+  if (Status status = fillBatch(); status.failed())
+    return status;
+  ScalarInputs inputs = scalarInputs(step, state.updates + 1);
+  writeScalars(inputs);
+  bool finished = trainGraph->run();
+  report.loss = trainGraph->output(lossOutput);
+  report.skipped = !finished;
+  if (!std::isfinite(report.loss)) {
+    if (!options.skipNan || finished) {
+      progress.finish();
+      return Status::error("loss is %s at step %lld; %s", std::isnan(report.loss) ? "nan" : "infinite", (long long)step,
+                           !finished           ? "the step was not applied: lower --lr, or give --on-nan skip"
+                           : options.skipNan ? "this program updates before the loss is known, so the step cannot be "
+                                               "skipped: resume from a checkpoint with a lower --lr"
+                                             : "lower --lr");
+    }
+    warn(format("loss is %s at step %lld; the step is skipped", std::isnan(report.loss) ? "nan" : "infinite",
+                (long long)step));
+    ++skippedSteps;
+  } else {
+    ++state.updates;
+    lastLoss = report.loss;
+  }
+  state.step = step;
+  state.position += program->batch();
+  report.step = step;
+  report.totalSteps = totalSteps;
+  report.hasGradNorm = normOutput && finished;
+  report.gradNorm = report.hasGradNorm ? trainGraph->output(normOutput) : 0;
+  report.lr = inputs.values.lr;
+  report.samples = state.position;
+  report.tokens = state.position * program->tokens_per_sample();
+  report.arenaBytes = program->arena_bytes();
+  report.seconds = now() - start;
+  return metrics.step(report, peak.bytes());
+}
+
+Status Trainer::save() {
+  if (options.saveFolder.empty() || savedStep == state.step)
+    return Status::ok();
+  if (Status status = saveCheckpoint(program, arena.base(), state, options.saveFolder, options.keep); status.failed()) {
+    progress.finish();
+    return Status::error("--save: %s", status.message().c_str());
+  }
+  savedStep = state.step;
+  return Status::ok();
+}
+
+Status Trainer::afterStep(bool last) {
+  bool evaluateNow = evalData && (last || (options.evalEvery && state.step % options.evalEvery == 0));
+  if (evaluateNow)
+    if (Status status = evaluate(); status.failed())
+      return status;
+  if (last || (options.saveEvery && state.step % options.saveEvery == 0))
+    return save();
+  return Status::ok();
+}
+
+Status Trainer::run() {
+  SignalGuard signals;
+  double start = now();
+  int64_t firstStep = state.step;
+  if (state.step >= totalSteps && checkpoint)
+    warn(format("the checkpoint is at step %lld already, of %lld in all: nothing to train; give more --steps",
+                (long long)state.step, (long long)totalSteps));
+  bool stopped = false;
+  while (state.step < totalSteps && !stopped) {
+    StepReport report{};
+    if (image.hooks.begin)
+      image.hooks.begin(image.hooks.context, state.step + 1);
+    Status status = trainStep(report);
+    int64_t steps = state.step - firstStep, samples = steps * program->batch();
+    if (!status.failed())
+      progress.step(report, now() - start, steps, samples, samples * program->tokens_per_sample());
+    if (image.hooks.end)
+      image.hooks.end(image.hooks.context, state.step);
+    if (status.failed())
+      return status;
+    stopped = SignalGuard::raised();
+    if (stopped || state.step < totalSteps)
+      status = stopped ? save() : afterStep(/*last=*/false);
+    if (status.failed())
+      return status;
+  }
+  if (!stopped)
+    if (Status status = afterStep(/*last=*/true); status.failed())
+      return status;
+  progress.finish();
+  if (stopped)
+    warn(format("stopped by a signal after step %lld%s", (long long)state.step,
+                options.saveFolder.empty() ? "; without --save nothing is kept" : ", which is saved"));
+  int64_t steps = state.step - firstStep;
+  summarise(now() - start, steps, steps * program->batch());
+  return Status::ok();
+}
+
+void Trainer::summarise(double seconds, int64_t steps, int64_t samples) {
+  std::string text = format("%lld steps", (long long)steps);
+  if (steps > skippedSteps)
+    text += format(": loss %.6g", lastLoss);
+  if (skippedSteps)
+    text += format(", %lld skipped", (long long)skippedSteps);
+  if (evaluatedStep >= 0)
+    text += format(", eval loss %.6g", lastEvalLoss);
+  int64_t tokens = samples * program->tokens_per_sample();
+  if (steps > 0)
+    text += format(", %.1f %s/s", static_cast<double>(tokens ? tokens : samples) / std::max(seconds, 1e-9),
+                   tokens ? "tokens" : "samples");
+  text += format(", arena %.1f MiB, peak memory %.1f MiB", static_cast<double>(program->arena_bytes()) / (1 << 20),
+                 static_cast<double>(peak.bytes()) / (1 << 20));
+  if (savedStep >= 0 && !options.saveFolder.empty())
+    text += format(", saved %s/step-%06lld", options.saveFolder.c_str(), (long long)savedStep);
+  printf("%s\n", text.c_str());
+  fflush(stdout);
+}
+
+} // namespace scrimp::runtime

@@ -1,0 +1,82 @@
+// A run: what is open, where it stands, and its loop.
+#ifndef SCRIMP_RUNTIME_LIB_COMMON_TRAINER_H
+#define SCRIMP_RUNTIME_LIB_COMMON_TRAINER_H
+
+#include "scrimp/runtime/Arena.h"
+#include "scrimp/runtime/Checkpoint.h"
+#include "scrimp/runtime/Executor.h"
+#include "scrimp/runtime/Metrics.h"
+#include "scrimp/runtime/Options.h"
+
+namespace scrimp::runtime {
+
+class Trainer {
+public:
+  /// `programName` starts every message on stderr. Both arguments outlive the trainer.
+  Trainer(const ProgramImage &image, const program::Program *program, Options options, std::string programName);
+
+  /// Opens data and checkpoint, checks them, then allocates and initialises. Nothing is written before all is well.
+  Status prepare();
+  /// Trains to the last step, or to a signal.
+  Status run();
+
+private:
+  struct PreparedScalar {
+    int index;
+    DType type;
+    char *target;
+  };
+
+  Status mergeResumedState(const RunState &saved);
+  Status findTotalSteps();
+  Status fillBatch();
+  Status trainStep(StepReport &report);
+  Status afterStep(bool last);
+  Status evaluate();
+  Result<double> evaluateBatches();
+  Status save();
+  void warn(const std::string &text);
+  void summarise(double seconds, int64_t steps, int64_t samples);
+  ScalarInputs scalarInputs(int64_t step, int64_t t) const;
+  void writeScalars(const ScalarInputs &inputs);
+
+  const ProgramImage &image;
+  const program::Program *program;
+  Options options;
+  std::string programName;
+  RunState state;
+  int64_t totalSteps = 0;
+  int64_t savedStep = -1, evaluatedStep = -1;
+  int64_t skippedSteps = 0;
+  double lastLoss = 0, lastEvalLoss = 0;
+  bool warnedPartial = false;
+
+  std::optional<CheckpointOnDisk> checkpoint;
+  std::optional<Dataset> data, evalData;
+  std::optional<SampleOrder> order;
+  Arena arena;
+  std::optional<ThreadPool> pool;
+  std::optional<Executor> trainGraph, evalGraph;
+  const program::Output *lossOutput = nullptr, *normOutput = nullptr;
+  const program::Graph *evalProgram = nullptr;
+  std::vector<PreparedScalar> scalars;
+  MetricsFile metrics;
+  PeakMemory peak;
+  Progress progress;
+};
+
+/// SIGTERM and SIGINT set a flag while one of these lives; a second signal has its usual effect.
+class SignalGuard {
+public:
+  SignalGuard();
+  ~SignalGuard();
+  static bool raised();
+
+private:
+  struct Saved;
+  Saved *saved;
+};
+
+} // namespace scrimp::runtime
+
+#endif

@@ -1,0 +1,318 @@
+// The gate in front of everything: a program from bytes to meaning.
+#include "scrimp/runtime/Library.h"
+#include "scrimp/runtime/Program.h"
+#include "scrimp/runtime/Scalars.h"
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <set>
+#include <vector>
+
+namespace scrimp::runtime {
+
+using namespace program;
+
+int64_t elementCount(const flatbuffers::Vector<int64_t> *shape) {
+  int64_t count = 1;
+  for (int64_t extent : items(shape))
+    count *= extent;
+  return count;
+}
+
+std::string shapeText(const flatbuffers::Vector<int64_t> *shape) {
+  std::string text = "[";
+  for (int64_t extent : items(shape))
+    text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  return text + "]";
+}
+
+const Graph *findGraph(const Program *program, std::string_view name) {
+  for (const Graph *graph : items(program->graphs()))
+    if (textOf(graph->name()) == name)
+      return graph;
+  return nullptr;
+}
+
+const Output *findOutput(const Graph *graph, std::string_view name) {
+  for (const Output *output : items(graph->outputs()))
+    if (textOf(output->name()) == name)
+      return output;
+  return nullptr;
+}
+
+namespace {
+
+// Far above any machine, and small enough that sums of offsets cannot overflow.
+constexpr uint64_t largestArena = uint64_t{1} << 48;
+constexpr uint32_t mostWorkers = 4096;
+
+class ProgramVerifier {
+public:
+  ProgramVerifier(const Program *program, const ProgramImage &image) : program(program), image(image) {}
+
+  Status verify() {
+    header();
+    segments();
+    for (const Tensor *tensor : items(program->tensors()))
+      verifyTensor(tensor);
+    for (const Input *input : items(program->inputs()))
+      verifyInput(input);
+    for (const Scalar *scalar : items(program->scalars()))
+      verifyScalar(scalar);
+    for (const Hyperparameter *parameter : items(program->hyperparameters()))
+      verifyHyperparameter(parameter);
+    for (const Graph *graph : items(program->graphs()))
+      verifyGraph(graph);
+    if (!status.failed() && !findGraph(program, "train"))
+      fail("there is no graph 'train'");
+    return status;
+  }
+
+private:
+  const Program *program;
+  const ProgramImage &image;
+  Status status;
+  std::set<std::string_view> names, inputNames;
+
+  [[gnu::format(printf, 2, 3)]] void fail(const char *fmt, ...) {
+    if (status.failed())
+      return;
+    va_list list;
+    va_start(list, fmt);
+    char text[512];
+    vsnprintf(text, sizeof(text), fmt, list);
+    va_end(list);
+    status = Status::error("invalid program: %s; recompile the model", text);
+  }
+
+  void header() {
+    if (program->program_version() != programVersion)
+      fail("version %u, this runtime reads version %u", program->program_version(), programVersion);
+    if (program->arena_bytes() > largestArena)
+      fail("arena of %llu bytes", (unsigned long long)program->arena_bytes());
+    uint64_t alignment = program->alignment();
+    if (alignment < 8 || (alignment & (alignment - 1)) || alignment > 4096 || program->arena_bytes() % alignment)
+      fail("alignment %llu of an arena of %llu bytes", (unsigned long long)alignment,
+           (unsigned long long)program->arena_bytes());
+    if (program->workers() < 1 || program->workers() > mostWorkers)
+      fail("workspaces for %u threads", program->workers());
+    if (program->batch() < 1)
+      fail("batch of %lld samples", (long long)program->batch());
+    if (program->tokens_per_sample() < 0)
+      fail("%lld tokens a sample", (long long)program->tokens_per_sample());
+    if (items(program->kernels()).size() != image.kernelCount)
+      fail("it lists %zu kernels, the executable has %llu", items(program->kernels()).size(),
+           (unsigned long long)image.kernelCount);
+  }
+
+  bool inArena(uint64_t offset, uint64_t bytes) const {
+    return offset <= program->arena_bytes() && bytes <= program->arena_bytes() - offset;
+  }
+
+  void segments() {
+    std::vector<const Segment *> sorted;
+    for (const Segment *segment : items(program->segments())) {
+      sorted.push_back(segment);
+      if (!inArena(segment->offset(), segment->bytes()))
+        fail("segment %s lies outside the arena", EnumNameSegmentKind(segment->kind()));
+    }
+    std::sort(sorted.begin(), sorted.end(), [](const Segment *a, const Segment *b) {
+      return std::pair(a->offset(), a->bytes()) < std::pair(b->offset(), b->bytes());
+    });
+    for (size_t i = 1; i < sorted.size() && !status.failed(); ++i)
+      if (sorted[i - 1]->offset() + sorted[i - 1]->bytes() > sorted[i]->offset() && sorted[i]->bytes())
+        fail("segments %s and %s overlap", EnumNameSegmentKind(sorted[i - 1]->kind()),
+             EnumNameSegmentKind(sorted[i]->kind()));
+  }
+
+  /// Type, shape and place of anything with elements.
+  void place(const char *what, std::string_view name, DType type, const flatbuffers::Vector<int64_t> *shape,
+             uint64_t offset) {
+    if (!isKnown(type))
+      return fail("%s '%.*s' has unknown type %d", what, (int)name.size(), name.data(), (int)type);
+    uint64_t bytes = static_cast<uint64_t>(elementBytes(type));
+    bool empty = false, tooLarge = false;
+    for (int64_t extent : items(shape)) {
+      if (extent < 0)
+        return fail("%s '%.*s' has extent %lld", what, (int)name.size(), name.data(), (long long)extent);
+      empty |= extent == 0;
+      tooLarge |= __builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes) || bytes > largestArena;
+      if (tooLarge)
+        bytes = largestArena;
+    }
+    if (empty ? offset > program->arena_bytes() : tooLarge || !inArena(offset, bytes))
+      fail("%s '%.*s' lies outside the arena", what, (int)name.size(), name.data());
+    if (offset % static_cast<uint64_t>(elementBytes(type)))
+      fail("%s '%.*s' is not aligned", what, (int)name.size(), name.data());
+  }
+
+  void unique(std::string_view name) {
+    if (!names.insert(name).second)
+      fail("two tensors are named '%.*s'", (int)name.size(), name.data());
+  }
+
+  void verifyTensor(const Tensor *tensor) {
+    std::string_view name = textOf(tensor->name());
+    unique(name);
+    for (const flatbuffers::String *alias : items(tensor->aliases()))
+      unique(textOf(alias));
+    place("tensor", name, tensor->dtype(), tensor->shape(), tensor->offset());
+    if (tensor->role() > TensorRole::MAX || tensor->role() < TensorRole::MIN)
+      fail("tensor '%.*s' has an unknown role", (int)name.size(), name.data());
+    if (tensor->init() > InitKind::MAX || tensor->init() < InitKind::MIN)
+      fail("tensor '%.*s' has an unknown initial value", (int)name.size(), name.data());
+    if (status.failed() || tensor->init() != InitKind::file)
+      return;
+    uint64_t bytes = static_cast<uint64_t>(byteCount(tensor));
+    if (tensor->weights_offset() > program->weights_bytes() ||
+        bytes > program->weights_bytes() - tensor->weights_offset())
+      fail("the weights of '%.*s' lie outside the trailer", (int)name.size(), name.data());
+  }
+
+  void verifyInput(const Input *input) {
+    std::string_view name = textOf(input->name());
+    if (!inputNames.insert(name).second)
+      fail("two inputs are named '%.*s'", (int)name.size(), name.data());
+    place("input", name, input->dtype(), input->shape(), input->offset());
+    int rank = static_cast<int>(items(input->shape()).size());
+    if (input->batch_dim() < -1 || input->batch_dim() >= rank)
+      fail("input '%.*s' has batch dimension %d of %d", (int)name.size(), name.data(), input->batch_dim(), rank);
+    if (!status.failed() && input->batch_dim() >= 0 && input->shape()->Get(input->batch_dim()) % program->batch())
+      fail("the batch of input '%.*s' is %lld, expected a multiple of %lld", (int)name.size(), name.data(),
+           (long long)input->shape()->Get(input->batch_dim()), (long long)program->batch());
+    if (input->valid_begin() > input->valid_end())
+      fail("input '%.*s' has an empty range of values", (int)name.size(), name.data());
+  }
+
+  void verifyScalar(const Scalar *scalar) {
+    std::string_view name = textOf(scalar->name());
+    place("scalar", name, scalar->dtype(), nullptr, scalar->offset());
+    if (!isKnownScalar(name))
+      fail("unknown scalar '%.*s', known are %s", (int)name.size(), name.data(), knownScalarNames().c_str());
+  }
+
+  void verifyHyperparameter(const Hyperparameter *parameter) {
+    std::string_view name = textOf(parameter->name());
+    for (const HyperparameterInfo &info : hyperparameterTable)
+      if (name == info.name)
+        return;
+    fail("unknown hyperparameter '%.*s'", (int)name.size(), name.data());
+  }
+
+  void verifyGraph(const Graph *graph) {
+    std::string_view name = textOf(graph->name());
+    for (const Output *output : items(graph->outputs()))
+      place("output", textOf(output->name()), output->dtype(), nullptr, output->offset());
+    const Output *loss = findOutput(graph, "loss");
+    if (name == "train" && !loss)
+      fail("the graph 'train' has no output 'loss'");
+    size_t index = 0;
+    for (const Command *command : items(graph->commands())) {
+      if (status.failed())
+        return;
+      switch (command->body_type()) {
+      case CommandBody::Launch:
+        verifyLaunch(command->body_as_Launch());
+        break;
+      case CommandBody::Call:
+        verifyCall(command->body_as_Call());
+        break;
+      case CommandBody::Copy:
+        verifyCopy(command->body_as_Copy());
+        break;
+      case CommandBody::CheckLoss:
+        if (!loss)
+          fail("check_loss without an output 'loss' in graph '%.*s'", (int)name.size(), name.data());
+        break;
+      default:
+        fail("command %zu of graph '%.*s' has unknown kind %d", index, (int)name.size(), name.data(),
+             (int)command->body_type());
+      }
+      ++index;
+    }
+  }
+
+  void ranges(const flatbuffers::Vector<const Range *> *buffers, std::string_view what) {
+    size_t index = 0;
+    for (const Range *range : items(buffers)) {
+      if (!inArena(range->offset(), range->bytes()))
+        return fail("buffer %zu of %.*s lies outside the arena", index, (int)what.size(), what.data());
+      ++index;
+    }
+  }
+
+  void verifyLaunch(const Launch *launch) {
+    if (launch->kernel() >= items(program->kernels()).size())
+      return fail("launch of kernel %u of %zu", launch->kernel(), items(program->kernels()).size());
+    const Kernel *kernel = program->kernels()->Get(launch->kernel());
+    std::string_view symbol = textOf(kernel->symbol());
+    if (kernel->buffers() != items(launch->buffers()).size())
+      fail("kernel '%.*s' takes %u buffers, a launch gives it %zu", (int)symbol.size(), symbol.data(),
+           kernel->buffers(), items(launch->buffers()).size());
+    if (launch->units() < 0 || launch->grain() < 1)
+      fail("kernel '%.*s' is launched for %lld units in steps of %lld", (int)symbol.size(), symbol.data(),
+           (long long)launch->units(), (long long)launch->grain());
+    ranges(launch->buffers(), symbol);
+  }
+
+  void verifyCall(const Call *call) {
+    std::string_view name = textOf(call->function());
+    const LibraryFunction *function = findLibraryFunction(name);
+    if (!function)
+      return fail("unknown library function '%.*s', known are %s", (int)name.size(), name.data(),
+                  libraryFunctionNames().c_str());
+    ranges(call->buffers(), name);
+    if (!isKnown(call->dtype()))
+      fail("%.*s has unknown type %d", (int)name.size(), name.data(), (int)call->dtype());
+    if (status.failed())
+      return;
+    LibraryArguments arguments;
+    std::vector<char *> pointers(items(call->buffers()).size());
+    std::vector<uint64_t> lengths;
+    for (const Range *range : items(call->buffers())) {
+      lengths.push_back(range->bytes());
+      if (range->bytes() && range->offset() % 8)
+        return fail("a buffer of %.*s is not aligned to 8 bytes", (int)name.size(), name.data());
+    }
+    arguments.buffers = pointers;
+    arguments.bytes = lengths;
+    if (call->ints())
+      arguments.ints = {call->ints()->data(), call->ints()->size()};
+    if (call->floats())
+      arguments.floats = {call->floats()->data(), call->floats()->size()};
+    arguments.dtype = call->dtype();
+    arguments.workers = program->workers();
+    Status checked = function->verify(arguments);
+    std::string_view where = textOf(call->location());
+    if (checked.failed())
+      fail("%s (in %.*s)", checked.message().c_str(), (int)where.size(), where.data());
+  }
+
+  void verifyCopy(const Copy *copy) {
+    const Range *source = copy->source(), *target = copy->target();
+    if (!source || !target || source->bytes() != target->bytes())
+      return fail("a copy between ranges of different length");
+    if (!inArena(source->offset(), source->bytes()) || !inArena(target->offset(), target->bytes()))
+      return fail("a copy outside the arena");
+    if (source->bytes() && source->offset() < target->offset() + target->bytes() &&
+        target->offset() < source->offset() + source->bytes())
+      fail("a copy between ranges that overlap");
+  }
+};
+
+} // namespace
+
+Result<const Program *> verifyProgram(const ProgramImage &image) {
+  if (reinterpret_cast<uintptr_t>(image.program) % 8)
+    return Status::error("invalid program: it is not aligned to 8 bytes; recompile the model");
+  flatbuffers::Verifier verifier(image.program, image.programBytes, /*max_depth=*/16, /*max_tables=*/1u << 26);
+  if (image.programBytes < 16 || !VerifyProgramBuffer(verifier))
+    return Status::error("invalid program: %llu bytes that are no FlatBuffer of this schema; recompile the model",
+                         (unsigned long long)image.programBytes);
+  const Program *program = GetProgram(image.program);
+  if (Status status = ProgramVerifier(program, image).verify(); status.failed())
+    return status;
+  return program;
+}
+
+} // namespace scrimp::runtime

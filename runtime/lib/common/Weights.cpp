@@ -1,0 +1,202 @@
+// First values of tensors.
+#include "scrimp/runtime/Weights.h"
+#include "scrimp/runtime/Random.h"
+#include "scrimp/runtime/TensorFile.h"
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+namespace scrimp::runtime {
+
+using namespace program;
+
+/// Opens the file whose end is the weights and the footer; returns where the weights begin.
+static Result<uint64_t> openTrailer(const char *path, uint64_t expected, std::optional<File> &file) {
+  Result<File> opened = File::open(path);
+  if (opened.failed())
+    return opened.status();
+  file = std::move(*opened);
+  char footer[16];
+  uint64_t length = 0;
+  if (file->bytes() >= sizeof(footer)) {
+    if (Status status = file->read(file->bytes() - sizeof(footer), footer, sizeof(footer)); status.failed())
+      return status;
+    if (memcmp(footer, "SCRIMPW1", 8) == 0)
+      memcpy(&length, footer + 8, 8);
+  }
+  if (length != expected || length > file->bytes() - sizeof(footer))
+    return Status::error("the initial weights at the end of the executable are missing or truncated: found %llu bytes, "
+                         "expected %llu; copy the executable whole (strip removes them)",
+                         (unsigned long long)length, (unsigned long long)expected);
+  return file->bytes() - sizeof(footer) - length;
+}
+
+static bool isWeight(const Tensor *tensor) {
+  return tensor->role() == TensorRole::parameter || tensor->role() == TensorRole::frozen_parameter ||
+         tensor->role() == TensorRole::buffer;
+}
+
+Status initializeTensors(const Program *program, const char *weightsPath, InitialTensors which, uint64_t seed,
+                         char *arena, ThreadPool &pool) {
+  std::optional<File> trailer;
+  uint64_t trailerStart = 0;
+  for (const Tensor *tensor : items(program->tensors())) {
+    if ((which != InitialTensors::all && isWeight(tensor)) ||
+        (which == InitialTensors::constants && tensor->role() != TensorRole::constant))
+      continue;
+    char *target = arena + tensor->offset();
+    DType type = tensor->dtype();
+    int64_t count = elementCount(tensor->shape());
+    auto fill = [&](double value) {
+      auto body = [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i)
+          storeElement(type, target, i, value);
+      };
+      pool.parallelFor(count, 1 << 16, body);
+    };
+    auto draw = [&](auto block) {
+      auto body = [&](int64_t begin, int64_t end, int) {
+        for (int64_t b = begin; b < end; ++b) {
+          std::array<float, 4> values = block(static_cast<uint64_t>(b));
+          for (int64_t i = 4 * b; i < std::min(4 * b + 4, count); ++i)
+            storeElement(type, target, i, values[static_cast<size_t>(i % 4)]);
+        }
+      };
+      pool.parallelFor((count + 3) / 4, 1 << 12, body);
+    };
+    InitialValues values(seed, textOf(tensor->name()));
+    switch (tensor->init()) {
+    case InitKind::zeros:
+      memset(target, 0, static_cast<size_t>(byteCount(tensor)));
+      break;
+    case InitKind::ones:
+      fill(1);
+      break;
+    case InitKind::constant:
+      fill(tensor->a());
+      break;
+    case InitKind::uniform:
+      draw([&](uint64_t b) { return values.uniform(b, tensor->a(), tensor->b()); });
+      break;
+    case InitKind::normal:
+      draw([&](uint64_t b) { return values.normal(b, tensor->a(), tensor->b()); });
+      break;
+    case InitKind::file:
+      if (!trailer) {
+        Result<uint64_t> start = openTrailer(weightsPath, program->weights_bytes(), trailer);
+        if (start.failed())
+          return start.status();
+        trailerStart = *start;
+      }
+      if (Status status = trailer->read(trailerStart + tensor->weights_offset(), target,
+                                        static_cast<uint64_t>(byteCount(tensor)));
+          status.failed())
+        return status;
+      break;
+    }
+  }
+  return Status::ok();
+}
+
+/// The files that `path` stands for: itself, or the shards of an index.
+static Result<std::vector<std::string>> shardPaths(const std::string &path) {
+  constexpr std::string_view ending = ".index.json";
+  if (path.size() < ending.size() || path.compare(path.size() - ending.size(), ending.size(), ending) != 0)
+    return std::vector<std::string>{path};
+  Result<std::string> text = readText(path, 64 << 20);
+  if (text.failed())
+    return text.status();
+  nlohmann::json index = nlohmann::json::parse(*text, nullptr, false);
+  if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
+    return Status::error("'%s' is no safetensors index: it has no weight_map", path.c_str());
+  size_t slash = path.rfind('/');
+  std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
+  std::set<std::string> shards;
+  for (auto &[name, shard] : index["weight_map"].items()) {
+    // Shards lie beside the index, never elsewhere.
+    if (!shard.is_string() || shard.get<std::string>().find('/') != std::string::npos)
+      return Status::error("'%s' places tensor '%s' outside its folder", path.c_str(), name.c_str());
+    shards.insert(folder + shard.get<std::string>());
+  }
+  return std::vector<std::string>(shards.begin(), shards.end());
+}
+
+static std::string firstNames(const std::vector<std::string> &names) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < 8; ++i)
+    text += (i ? ", '" : "'") + names[i] + "'";
+  return names.size() > 8 ? text + format(" and %zu more", names.size() - 8) : text;
+}
+
+Status initializeFrom(const Program *program, const std::string &path, char *arena) {
+  Result<std::vector<std::string>> paths = shardPaths(path);
+  if (paths.failed())
+    return Status::error("--init-from: %s", paths.status().message().c_str());
+  struct Found {
+    size_t file;
+    StoredTensor tensor;
+  };
+  std::vector<File> files;
+  std::map<std::string, Found> stored;
+  for (const std::string &shard : *paths) {
+    Result<File> file = File::open(shard);
+    if (file.failed())
+      return Status::error("--init-from: %s", file.status().message().c_str());
+    auto tensors = readSafetensorsHeader(*file);
+    if (tensors.failed())
+      return Status::error("--init-from: %s", tensors.status().message().c_str());
+    files.push_back(std::move(*file));
+    for (auto &[name, tensor] : *tensors)
+      stored[name] = {files.size() - 1, tensor};
+  }
+
+  // Everything is matched before anything is read.
+  std::vector<std::pair<const Tensor *, std::string>> matches;
+  std::vector<std::string> missing, unexpected;
+  std::set<std::string> used;
+  for (const Tensor *tensor : items(program->tensors())) {
+    if (!isWeight(tensor))
+      continue;
+    std::vector<std::string> names{tensor->name()->str()};
+    for (const flatbuffers::String *alias : items(tensor->aliases()))
+      names.push_back(alias->str());
+    std::string match;
+    for (const std::string &name : names)
+      if (stored.count(name)) {
+        used.insert(name);
+        if (match.empty())
+          match = name;
+      }
+    if (match.empty())
+      missing.push_back(names.front());
+    else
+      matches.emplace_back(tensor, match);
+  }
+  for (auto &[name, found] : stored)
+    if (!used.count(name))
+      unexpected.push_back(name);
+  if (!missing.empty())
+    return Status::error("--init-from: '%s' lacks %s", path.c_str(), firstNames(missing).c_str());
+  if (!unexpected.empty())
+    return Status::error("--init-from: '%s' has %s, which the model does not", path.c_str(),
+                         firstNames(unexpected).c_str());
+  std::vector<char> buffer;
+  for (auto &[tensor, name] : matches) {
+    Found &found = stored[name];
+    std::vector<int64_t> shape;
+    for (int64_t extent : items(tensor->shape()))
+      shape.push_back(extent);
+    if (shape != found.tensor.shape || !canConvert(found.tensor.type, tensor->dtype()))
+      return Status::error("--init-from: tensor '%s' is %s %s in '%s', the model takes %s %s", name.c_str(),
+                           fileTypeName(found.tensor.type), found.tensor.shapeText().c_str(), path.c_str(),
+                           dtypeName(tensor->dtype()), shapeText(tensor->shape()).c_str());
+    if (Status status = readElements(files[found.file], found.tensor, 0, elementCount(tensor->shape()),
+                                     tensor->dtype(), arena + tensor->offset(), buffer);
+        status.failed())
+      return Status::error("--init-from: %s", status.message().c_str());
+  }
+  return Status::ok();
+}
+
+} // namespace scrimp::runtime

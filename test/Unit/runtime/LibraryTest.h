@@ -1,0 +1,76 @@
+// Calls a library function on vectors, as a command would: verified first, each buffer at its own aligned place.
+#ifndef SCRIMP_TEST_UNIT_RUNTIME_LIBRARYTEST_H
+#define SCRIMP_TEST_UNIT_RUNTIME_LIBRARYTEST_H
+
+#include "scrimp/runtime/Library.h"
+#include "scrimp/runtime/Random.h"
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+namespace scrimp::runtime {
+
+template <typename T> constexpr DType dtypeOf = sizeof(T) == 4 ? DType::f32 : DType::f64;
+
+/// Numbers in [-1, 1), another stream for each `name`.
+template <typename T> std::vector<T> randomVector(int64_t count, const char *name) {
+  InitialValues values(7, name);
+  std::vector<T> result(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i)
+    result[static_cast<size_t>(i)] = values.uniform(static_cast<uint64_t>(i / 4), -1, 1)[static_cast<size_t>(i % 4)];
+  return result;
+}
+
+struct LibraryCall {
+  std::vector<char *> pointers;
+  std::vector<uint64_t> lengths;
+  std::vector<int64_t> ints;
+  std::vector<double> floats;
+  DType dtype = DType::f64;
+  int threads = 1;
+  int64_t workers = 4;
+
+  template <typename T> LibraryCall &add(std::vector<T> &buffer) {
+    pointers.push_back(reinterpret_cast<char *>(buffer.data()));
+    lengths.push_back(buffer.size() * sizeof(T));
+    return *this;
+  }
+  LibraryArguments arguments() const {
+    LibraryArguments result;
+    result.buffers = pointers;
+    result.bytes = lengths;
+    result.ints = ints;
+    result.floats = floats;
+    result.dtype = dtype;
+    result.workers = workers;
+    return result;
+  }
+  std::string verify(const char *name) const {
+    Status status = findLibraryFunction(name)->verify(arguments());
+    return status.failed() ? status.message() : "";
+  }
+  void run(const char *name) const {
+    ASSERT_EQ(verify(name), "");
+    ThreadPool pool(threads);
+    findLibraryFunction(name)->run(arguments(), pool);
+  }
+};
+
+template <typename T> double largestDifference(const std::vector<T> &a, const std::vector<T> &b) {
+  EXPECT_EQ(a.size(), b.size());
+  double most = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    double difference = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+    most = difference > most || difference != difference ? difference : most;
+  }
+  return most;
+}
+
+/// Bitwise, NaN and signed zeros included.
+template <typename T> bool sameBits(const std::vector<T> &a, const std::vector<T> &b) {
+  return a.size() == b.size() && memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+} // namespace scrimp::runtime
+
+#endif
