@@ -6,6 +6,7 @@ include "scrimp/Dialect/ElementwiseOps.td"
 include "scrimp/Dialect/ShapeOps.td"
 include "scrimp/Dialect/ReductionOps.td"
 include "scrimp/Dialect/ContractionOps.td"
+include "scrimp/Dialect/NeuralOps.td"
 include "scrimp/Dialect/StructureOps.td"
 
 #endif

@@ -1,0 +1,237 @@
+//===- NeuralOps.td - what models are made of, each with the gradient op it needs ---------------------------------===//
+//
+// Statistics (mean, rstd, lse, loss) are f32 where the operand is f16 or bf16, otherwise of its element type ("the wide
+// type"). Gradient ops are results of differentiation and are not differentiated again.
+//
+//===----------------------------------------------------------------------------------------------------------------===//
+#ifndef SCRIMP_NEURAL_OPS_TD
+#define SCRIMP_NEURAL_OPS_TD
+
+include "scrimp/Dialect/ScrimpBase.td"
+
+// One unit per row; `flops` per element of the first operand.
+class Scrimp_NeuralRowsOp<string mnemonic, int flops, list<Trait> traits = []>
+    : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, DeclareOpInterfaceMethods<CostOp, ["getFlops"]>,
+        DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily", "getNumUnits", "emitUnit", "mayOverwrite"]>], traits)> {
+  let extraClassDefinition = [{
+    ::mlir::scrimp::KernelFamily $cppClass::getKernelFamily() { return ::mlir::scrimp::KernelFamily::Rows; }
+    int64_t $cppClass::getFlops() { return tensorType((*this)->getOperand(0)).getNumElements() * }] # flops # [{; }
+  }];
+}
+
+class Scrimp_NeuralMapOp<string mnemonic, int flops, list<Trait> traits = [], list<string> kernelMethods = []>
+    : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, DeclareOpInterfaceMethods<CostOp, ["getFlops"]>,
+        DeclareOpInterfaceMethods<KernelOp, !listconcat(["getKernelFamily", "emitElement"], kernelMethods)>], traits)> {
+  let extraClassDefinition = [{
+    ::mlir::scrimp::KernelFamily $cppClass::getKernelFamily() { return ::mlir::scrimp::KernelFamily::Map; }
+    int64_t $cppClass::getFlops() { return tensorType((*this)->getResult(0)).getNumElements() * }] # flops # [{; }
+  }];
+}
+
+//===-- Softmax ----------------------------------------------------------------------------------------------------===//
+
+def Scrimp_SoftmaxOp : Scrimp_NeuralRowsOp<"softmax", 5, [SameOperandsAndResultType, Scrimp_Differentiable]> {
+  let summary = "e^x / sum e^x over the last dimension";
+  let description = [{ The maximum is subtracted first. A row of -inf gives NaN, as torch.softmax. }];
+  let arguments = (ins Scrimp_FloatTensor:$x);
+  let results = (outs Scrimp_FloatTensor:$y);
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+  let hasVerifier = 1;
+}
+
+def Scrimp_SoftmaxGradOp : Scrimp_NeuralRowsOp<"softmax_grad", 4, [SameOperandsAndResultType]> {
+  let summary = "The gradient of softmax: y (g - sum(y g)), y being its result";
+  let arguments = (ins Scrimp_FloatTensor:$y, Scrimp_FloatTensor:$g);
+  let results = (outs Scrimp_FloatTensor:$dx);
+  let assemblyFormat = "$y `,` $g attr-dict `:` type($y)";
+  let hasVerifier = 1;
+}
+
+def Scrimp_LogSoftmaxOp : Scrimp_NeuralRowsOp<"log_softmax", 5, [SameOperandsAndResultType, Scrimp_Differentiable]> {
+  let summary = "x - log(sum e^x) over the last dimension";
+  let arguments = (ins Scrimp_FloatTensor:$x);
+  let results = (outs Scrimp_FloatTensor:$y);
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+  let hasVerifier = 1;
+}
+
+def Scrimp_LogSoftmaxGradOp : Scrimp_NeuralRowsOp<"log_softmax_grad", 5, [SameOperandsAndResultType]> {
+  let summary = "The gradient of log_softmax: g - e^y sum(g), y being its result";
+  let arguments = (ins Scrimp_FloatTensor:$y, Scrimp_FloatTensor:$g);
+  let results = (outs Scrimp_FloatTensor:$dx);
+  let assemblyFormat = "$y `,` $g attr-dict `:` type($y)";
+  let hasVerifier = 1;
+}
+
+//===-- Normalization ----------------------------------------------------------------------------------------------===//
+
+def Scrimp_LayerNormOp : Scrimp_NeuralRowsOp<"layer_norm", 8, [AttrSizedOperandSegments, AllTypesMatch<["x", "y"]>,
+    AllTypesMatch<["mean", "rstd"]>, Scrimp_Differentiable]> {
+  let summary = "(x - mean) rstd scale + bias; mean and rstd over dimensions axis and up";
+  let description = [{
+    rstd = 1 / sqrt(variance + epsilon), the variance being the mean of the squared deviations (biased). `scale` and
+    `bias` have the normalized dimensions' shape, `mean` and `rstd` the others' and the wide type.
+  }];
+  let arguments = (ins Scrimp_FloatTensor:$x, Optional<Scrimp_FloatTensor>:$scale, Optional<Scrimp_FloatTensor>:$bias,
+                   I64Attr:$axis, F64Attr:$epsilon);
+  let results = (outs Scrimp_FloatTensor:$y, Scrimp_WideFloatTensor:$mean, Scrimp_WideFloatTensor:$rstd);
+  let assemblyFormat = [{
+    $x (`scale` `(` $scale^ `:` type($scale) `)`)? (`bias` `(` $bias^ `:` type($bias) `)`)? attr-dict `:` type($x) `->`
+    type($mean)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$scale, "::mlir::Value":$bias, "int64_t":$axis,
+                                 "double":$epsilon)>];
+  let hasVerifier = 1;
+}
+
+def Scrimp_LayerNormGradOp : Scrimp_NeuralRowsOp<"layer_norm_grad", 12, [AllTypesMatch<["x", "g", "dx"]>,
+    AllTypesMatch<["mean", "rstd"]>]> {
+  let summary = "The gradient of layer_norm with respect to x";
+  let description = [{
+    With h = g scale and n = (x - mean) rstd: rstd (h - mean(h) - n mean(h n)).
+  }];
+  let arguments = (ins Scrimp_FloatTensor:$x, Scrimp_WideFloatTensor:$mean, Scrimp_WideFloatTensor:$rstd,
+                   Scrimp_FloatTensor:$g, Optional<Scrimp_FloatTensor>:$scale, I64Attr:$axis);
+  let results = (outs Scrimp_FloatTensor:$dx);
+  let assemblyFormat = [{
+    $x `,` $mean `,` $rstd `,` $g (`scale` `(` $scale^ `:` type($scale) `)`)? attr-dict `:` type($x) `,` type($mean)
+  }];
+  let hasVerifier = 1;
+}
+
+def Scrimp_RmsNormOp : Scrimp_NeuralRowsOp<"rms_norm", 5, [AllTypesMatch<["x", "y"]>, Scrimp_Differentiable]> {
+  let summary = "x rstd scale; rstd = 1 / sqrt(mean(x^2) + epsilon) over dimensions axis and up";
+  let arguments = (ins Scrimp_FloatTensor:$x, Optional<Scrimp_FloatTensor>:$scale, I64Attr:$axis, F64Attr:$epsilon);
+  let results = (outs Scrimp_FloatTensor:$y, Scrimp_WideFloatTensor:$rstd);
+  let assemblyFormat = "$x (`scale` `(` $scale^ `:` type($scale) `)`)? attr-dict `:` type($x) `->` type($rstd)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$scale, "int64_t":$axis, "double":$epsilon)>];
+  let hasVerifier = 1;
+}
+
+def Scrimp_RmsNormGradOp : Scrimp_NeuralRowsOp<"rms_norm_grad", 9, [AllTypesMatch<["x", "g", "dx"]>]> {
+  let summary = "The gradient of rms_norm with respect to x";
+  let description = [{ With h = g scale and n = x rstd: rstd (h - n mean(h n)). }];
+  let arguments = (ins Scrimp_FloatTensor:$x, Scrimp_WideFloatTensor:$rstd, Scrimp_FloatTensor:$g,
+                   Optional<Scrimp_FloatTensor>:$scale, I64Attr:$axis);
+  let results = (outs Scrimp_FloatTensor:$dx);
+  let assemblyFormat = [{
+    $x `,` $rstd `,` $g (`scale` `(` $scale^ `:` type($scale) `)`)? attr-dict `:` type($x) `,` type($rstd)
+  }];
+  let hasVerifier = 1;
+}
+
+//===-- Cross entropy ----------------------------------------------------------------------------------------------===//
+
+def Scrimp_CrossEntropyOp : Scrimp_NeuralRowsOp<"cross_entropy", 5, [AllTypesMatch<["loss", "lse"]>,
+    Scrimp_Differentiable]> {
+  let summary = "-log softmax(logits)[label] for each row; 0 where the label is `ignore_index`";
+  let description = [{
+    logits[N..., C], labels[N...] -> loss[N...] and lse[N...] = log(sum e^logits), both of the wide type. The interpreter
+    rejects a label outside [0, C) that is not ignored; kernels clamp it (the runtime has checked the user's data).
+  }];
+  let arguments = (ins Scrimp_FloatTensor:$logits, Scrimp_IndexTensor:$labels, OptionalAttr<I64Attr>:$ignore_index);
+  let results = (outs Scrimp_WideFloatTensor:$loss, Scrimp_WideFloatTensor:$lse);
+  let assemblyFormat = "$logits `,` $labels attr-dict `:` type($logits) `,` type($labels) `->` type($loss)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$logits, "::mlir::Value":$labels,
+                                 CArg<"std::optional<int64_t>", "std::nullopt">:$ignoreIndex)>];
+  let hasVerifier = 1;
+}
+
+def Scrimp_CrossEntropyGradOp : Scrimp_NeuralMapOp<"cross_entropy_grad", 4, [AllTypesMatch<["logits", "dlogits"]>,
+    AllTypesMatch<["lse", "g"]>], ["isPointwiseOperand"]> {
+  let summary = "The gradient of cross_entropy: g (e^(logits - lse) - [class = label]), 0 in ignored rows";
+  let arguments = (ins Scrimp_FloatTensor:$logits, Scrimp_IndexTensor:$labels, Scrimp_WideFloatTensor:$lse,
+                   Scrimp_WideFloatTensor:$g, OptionalAttr<I64Attr>:$ignore_index);
+  let results = (outs Scrimp_FloatTensor:$dlogits);
+  let assemblyFormat = [{
+    $logits `,` $labels `,` $lse `,` $g attr-dict `:` type($logits) `,` type($labels) `,` type($lse)
+  }];
+  let hasVerifier = 1;
+}
+
+//===-- Attention --------------------------------------------------------------------------------------------------===//
+
+def Scrimp_AttentionOp : Scrimp_LibraryOp<"attention", [AttrSizedOperandSegments, Scrimp_Differentiable],
+    ["getWorkspaceTypes"]> {
+  let summary = "softmax(scale q k^T + mask) v for each head, without a tensor of all scores";
+  let description = [{
+    q[B,Hq,Sq,D], k[B,Hkv,Sk,D], v[B,Hkv,Sk,Dv] -> out[B,Hq,Sq,Dv] and lse[B,Hq,Sq], the logarithm of the sum of
+    exponentials, of the wide type. Query head h reads key-value head h / (Hq / Hkv).
+
+    What a query does not see has probability 0: with `causal`, query i sees keys j <= i + Sk - Sq. `mask` has rank 4,
+    each dimension 1 or that of [B,Hq,Sq,Sk]; of i1 it says which keys are seen, otherwise it is added to the scores.
+    With `segments` (i64[B,S], S = Sq = Sk) a query sees the keys of its own segment. A query that sees nothing gets 0
+    (and lse 0) and adds nothing to any gradient.
+  }];
+  let arguments = (ins Scrimp_FloatTensor:$q, Scrimp_FloatTensor:$k, Scrimp_FloatTensor:$v,
+                   Optional<AnyTypeOf<[Scrimp_FloatTensor, Scrimp_BoolTensor]>>:$mask,
+                   Optional<StaticShapeTensorOf<[I64]>>:$segments, UnitAttr:$causal, F64Attr:$scale);
+  let results = (outs Scrimp_FloatTensor:$out, Scrimp_WideFloatTensor:$lse);
+  let assemblyFormat = [{
+    $q `,` $k `,` $v (`mask` `(` $mask^ `:` type($mask) `)`)? (`segments` `(` $segments^ `:` type($segments) `)`)?
+    attr-dict `:` type($q) `,` type($k) `,` type($v) `->` type($out) `,` type($lse)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$q, "::mlir::Value":$k, "::mlir::Value":$v, "::mlir::Value":$mask,
+                                 "::mlir::Value":$segments, "bool":$causal, "double":$scale)>];
+  let hasVerifier = 1;
+  let extraClassDefinition = libraryDefinition;
+}
+
+def Scrimp_AttentionGradOp : Scrimp_LibraryOp<"attention_grad", [AttrSizedOperandSegments,
+    AllTypesMatch<["q", "dq"]>, AllTypesMatch<["k", "dk"]>, AllTypesMatch<["v", "dv"]>, AllTypesMatch<["out", "g"]>],
+    ["getWorkspaceTypes"]> {
+  let summary = "The gradients of attention with respect to q, k and v, from its results and g";
+  let arguments = (ins Scrimp_FloatTensor:$q, Scrimp_FloatTensor:$k, Scrimp_FloatTensor:$v, Scrimp_FloatTensor:$out,
+                   Scrimp_WideFloatTensor:$lse, Scrimp_FloatTensor:$g,
+                   Optional<AnyTypeOf<[Scrimp_FloatTensor, Scrimp_BoolTensor]>>:$mask,
+                   Optional<StaticShapeTensorOf<[I64]>>:$segments, UnitAttr:$causal, F64Attr:$scale);
+  let results = (outs Scrimp_FloatTensor:$dq, Scrimp_FloatTensor:$dk, Scrimp_FloatTensor:$dv);
+  let assemblyFormat = [{
+    $q `,` $k `,` $v `,` $out `,` $lse `,` $g (`mask` `(` $mask^ `:` type($mask) `)`)?
+    (`segments` `(` $segments^ `:` type($segments) `)`)? attr-dict `:` type($q) `,` type($k) `,` type($v) `,` type($out)
+    `,` type($lse)
+  }];
+  let hasVerifier = 1;
+  let extraClassDefinition = libraryDefinition;
+}
+
+//===-- Random numbers ---------------------------------------------------------------------------------------------===//
+// Philox4x32-10 (Codegen/Philox.h says how counter and key are laid out), keyed by seed, step, the op's `key`, the
+// global sample index and the element within the sample, so that a draw does not depend on how the batch is split, on
+// recomputation or on the order of execution. Two ops never share a key.
+//
+// `samples` samples lie along dimension `batch_dim`, each in size / samples indices (index = sample * rest + r); the
+// first of them has the global index `sample_base`. The element within the sample is its row-major index, r in the
+// place of the batch index. batch_dim = -1: the tensor belongs to no sample, and sample_base is not used.
+
+def Scrimp_I64Scalar : Type<CPred<"$_self == ::mlir::RankedTensorType::get({}, "
+    "::mlir::IntegerType::get($_self.getContext(), 64))">, "tensor<i64>", "::mlir::RankedTensorType">,
+  BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI64Type())">;
+
+class Scrimp_RandomOp<string mnemonic, int flops, list<Trait> traits = [], list<string> kernelMethods = []>
+    : Scrimp_NeuralMapOp<mnemonic, flops, traits, kernelMethods> {
+  dag randomArguments = (ins Scrimp_I64Scalar:$seed, Scrimp_I64Scalar:$step, Scrimp_I64Scalar:$sample_base,
+                         I64Attr:$key, I64Attr:$batch_dim, I64Attr:$samples);
+  let hasVerifier = 1;
+}
+
+def Scrimp_DropoutOp : Scrimp_RandomOp<"dropout", 40, [AllTypesMatch<["x", "y"]>, Scrimp_Differentiable,
+    DeclareOpInterfaceMethods<TrainModeOp>], ["isPointwiseOperand"]> {
+  let summary = "Each element is 0 with probability p, else x / (1 - p)";
+  let description = [{
+    An element is dropped where its 32 random bits are below floor(p 2^32). In evaluation it is its operand.
+  }];
+  let arguments = !con((ins Scrimp_FloatTensor:$x), randomArguments, (ins F64Attr:$p));
+  let results = (outs Scrimp_FloatTensor:$y);
+  let assemblyFormat = "$x `,` $seed `,` $step `,` $sample_base attr-dict `:` type($x)";
+  let hasFolder = 1;
+}
+
+def Scrimp_RandomUniformOp : Scrimp_RandomOp<"random_uniform", 40> {
+  let summary = "low + (high - low) u, u being 24 random bits / 2^24, computed in f64 and rounded once";
+  let arguments = !con(randomArguments, (ins F64Attr:$low, F64Attr:$high));
+  let results = (outs Scrimp_FloatTensor:$y);
+  let assemblyFormat = "$seed `,` $step `,` $sample_base attr-dict `:` type($y)";
+}
+
+#endif

@@ -1,0 +1,175 @@
+// dropout and random_uniform: Philox as integer arithmetic, so that a mask takes no memory and can be drawn again.
+#include "NeuralRows.h"
+
+#include "scrimp/Codegen/Philox.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+namespace {
+/// A 32-bit word computed in a kernel.
+struct PhiloxValue {
+  OpBuilder *builder;
+  Location loc;
+  Value value;
+
+  PhiloxValue with(Value v) const { return {builder, loc, v}; }
+  PhiloxValue constant(uint32_t v) const {
+    return with(arith::ConstantIntOp::create(*builder, loc, static_cast<int32_t>(v), 32));
+  }
+  friend PhiloxValue operator^(PhiloxValue a, PhiloxValue b) {
+    return a.with(arith::XOrIOp::create(*a.builder, a.loc, a.value, b.value));
+  }
+  friend PhiloxValue operator+(PhiloxValue a, uint32_t b) {
+    return a.with(arith::AddIOp::create(*a.builder, a.loc, a.value, a.constant(b).value));
+  }
+  std::array<PhiloxValue, 2> multiply(uint32_t factor) const {
+    Type wide = builder->getI64Type(), word = builder->getI32Type();
+    Value product = arith::MulIOp::create(*builder, loc, arith::ExtUIOp::create(*builder, loc, wide, value),
+                                          arith::ConstantIntOp::create(*builder, loc, int64_t{factor}, 64));
+    Value high = arith::ShRUIOp::create(*builder, loc, product, arith::ConstantIntOp::create(*builder, loc, 32, 64));
+    return {with(arith::TruncIOp::create(*builder, loc, word, high)),
+            with(arith::TruncIOp::create(*builder, loc, word, product))};
+  }
+};
+} // namespace
+
+//===-- Which draw an element takes --------------------------------------------------------------------------------===//
+
+template <typename Op>
+static LogicalResult verifySamples(Op op) {
+  int64_t dim = op.getBatchDim(), samples = op.getSamples();
+  ArrayRef<int64_t> shape = shapeOf(op.getY());
+  if (dim < -1 || dim >= static_cast<int64_t>(shape.size()))
+    return op.emitOpError() << "batch_dim must be -1 or a dimension of " << op.getY().getType() << ", found " << dim;
+  if (dim == -1 && samples != 1)
+    return op.emitOpError() << "without a batch dimension `samples` must be 1, found " << samples;
+  if (dim >= 0 && (samples < 1 || shape[dim] % samples))
+    return op.emitOpError() << "dimension " << dim << " of size " << shape[dim] << " does not divide into " << samples
+                            << " samples";
+  if (productOf(shape) / samples > (int64_t{1} << 34))
+    return op.emitOpError() << "a sample may have 2^34 elements, found " << productOf(shape) / samples;
+  return success();
+}
+
+/// The shape of one sample, its batch dimension divided by the samples.
+static SmallVector<int64_t> sampleShape(ArrayRef<int64_t> shape, int64_t batchDim, int64_t samples) {
+  SmallVector<int64_t> result(shape);
+  if (batchDim >= 0)
+    result[batchDim] /= samples;
+  return result;
+}
+
+/// Calls `fn(element, random bits)` for all elements of `op`'s result. `scalars` are its seed, step and sample_base.
+template <typename Op>
+static void forEachDraw(Op op, ArrayRef<const HostTensor *> scalars, function_ref<void(int64_t, uint32_t)> fn) {
+  int64_t seed = scalars[0]->ints()[0], step = scalars[1]->ints()[0], base = scalars[2]->ints()[0];
+  int64_t dim = op.getBatchDim();
+  SmallVector<int64_t> within = sampleShape(shapeOf(op.getY()), dim, op.getSamples()), strides = rowMajorStrides(within);
+  forEachIndex(shapeOf(op.getY()), [&](ArrayRef<int64_t> index, int64_t i) {
+    int64_t sample = dim < 0 ? 0 : base + index[dim] / within[dim], element = 0;
+    for (size_t d = 0; d < index.size(); ++d)
+      element += (static_cast<int64_t>(d) == dim ? index[d] % within[d] : index[d]) * strides[d];
+    fn(i, drawBits(seed, step, op.getKey(), sample, element));
+  });
+}
+
+/// The random bits (i32) of the element at `ivs`; `first` is the operand number of the seed.
+template <typename Op>
+static Value emitDraw(Op op, OpBuilder &builder, Location loc, ValueRange ivs, LoadFn load, unsigned first) {
+  Type wide = builder.getI64Type(), word = builder.getI32Type();
+  auto constant = [&](int64_t value, unsigned width) -> Value {
+    return arith::ConstantIntOp::create(builder, loc, value, width);
+  };
+  auto asWord = [&](Value value) {
+    return PhiloxValue{&builder, loc, arith::TruncIOp::create(builder, loc, word, value)};
+  };
+  auto highWord = [&](Value value) { return asWord(arith::ShRUIOp::create(builder, loc, value, constant(32, 64))); };
+  int64_t dim = op.getBatchDim();
+  SmallVector<int64_t> within = sampleShape(shapeOf(op.getY()), dim, op.getSamples());
+  Value sample = constant(0, 64);
+  SmallVector<Value> index(ivs);
+  if (dim >= 0) {
+    Value rest = emitIndex(builder, loc, within[dim]);
+    sample = emitConvert(builder, loc, arith::DivUIOp::create(builder, loc, index[dim], rest), wide);
+    sample = arith::AddIOp::create(builder, loc, sample, load(builder, first + 2, {}));
+    index[dim] = arith::RemUIOp::create(builder, loc, index[dim], rest);
+  }
+  Value element = emitConvert(builder, loc, emitLinearize(builder, loc, index, within), wide);
+  Value block = arith::ShRUIOp::create(builder, loc, element, constant(2, 64));
+  Value key = arith::XOrIOp::create(builder, loc, load(builder, first, {}),
+                                    constant(static_cast<int64_t>(mix64(op.getKey())), 64));
+  PhiloxValue blockWord = asWord(block);
+  std::array<PhiloxValue, 4> words =
+      philox4x32<PhiloxValue>({blockWord, asWord(sample), asWord(load(builder, first + 1, {})), blockWord.constant(2)},
+                              {asWord(key), highWord(key)});
+  // Word element % 4, by its two bits.
+  auto bit = [&](int64_t mask) -> Value {
+    Value masked = arith::AndIOp::create(builder, loc, element, constant(mask, 64));
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, masked, constant(0, 64));
+  };
+  Value odd = bit(1), upper = bit(2);
+  auto pick = [&](Value condition, Value a, Value b) -> Value {
+    return arith::SelectOp::create(builder, loc, condition, a, b);
+  };
+  return pick(upper, pick(odd, words[3].value, words[2].value), pick(odd, words[1].value, words[0].value));
+}
+
+//===-- dropout ----------------------------------------------------------------------------------------------------===//
+
+static uint32_t dropBelow(double p) { return static_cast<uint32_t>(std::floor(p * 0x1p32)); }
+
+LogicalResult DropoutOp::verify() {
+  double p = getP().convertToDouble();
+  if (!(p >= 0 && p < 1))
+    return emitOpError() << "p must lie in [0, 1), found " << p;
+  return verifySamples(*this);
+}
+
+OpFoldResult DropoutOp::fold(FoldAdaptor) { return getP().isZero() ? OpFoldResult(getX()) : OpFoldResult(); }
+
+bool DropoutOp::isPointwiseOperand(unsigned operand) { return operand == 0; }
+
+SmallVector<Value> DropoutOp::buildEvaluation(OpBuilder &) { return {getX()}; }
+
+LogicalResult DropoutOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  double p = getP().convertToDouble(), scale = 1 / (1 - p);
+  forEachDraw(*this, operands.drop_front(), [&](int64_t i, uint32_t bits) {
+    results[0].floats()[i] = bits < dropBelow(p) ? 0 : operands[0]->floats()[i] * scale;
+  });
+  return success();
+}
+
+SmallVector<Value> DropoutOp::emitElement(OpBuilder &builder, Location loc, ValueRange ivs, LoadFn load) {
+  double p = getP().convertToDouble();
+  ScalarExpr x = loadCompute(builder, loc, load, 0, ivs);
+  Value bits = emitDraw(*this, builder, loc, ivs, load, 1);
+  Value threshold = arith::ConstantIntOp::create(builder, loc, static_cast<int32_t>(dropBelow(p)), 32);
+  ScalarExpr dropped = x.with(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, bits, threshold));
+  return {roundToResult(builder, *this, 0, select(dropped, like(x, 0), x * (1 / (1 - p))).value)};
+}
+
+void DropoutOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool>,
+                              MutableArrayRef<Value> operandGrads) {
+  operandGrads[0] = DropoutOp::create(builder, getLoc(), getX().getType(), resultGrads[0], getSeed(), getStep(),
+                                      getSampleBase(), getKey(), getBatchDim(), getSamples(), getP());
+}
+
+//===-- random_uniform ---------------------------------------------------------------------------------------------===//
+
+LogicalResult RandomUniformOp::verify() { return verifySamples(*this); }
+
+LogicalResult RandomUniformOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  double low = getLow().convertToDouble(), range = getHigh().convertToDouble() - low;
+  forEachDraw(*this, operands,
+              [&](int64_t i, uint32_t bits) { results[0].floats()[i] = low + range * ((bits >> 8) * 0x1p-24); });
+  return success();
+}
+
+SmallVector<Value> RandomUniformOp::emitElement(OpBuilder &builder, Location loc, ValueRange ivs, LoadFn load) {
+  double low = getLow().convertToDouble(), range = getHigh().convertToDouble() - low;
+  Value bits = arith::ShRUIOp::create(builder, loc, emitDraw(*this, builder, loc, ivs, load, 0),
+                                      arith::ConstantIntOp::create(builder, loc, 8, 32));
+  ScalarExpr u(builder, loc, emitConvert(builder, loc, bits, builder.getF64Type()));
+  return {roundToResult(builder, *this, 0, (low + range * (u * 0x1p-24)).value)};
+}
