@@ -1,9 +1,8 @@
 // scrimp-derive-eval: the evaluation graph, cloned from the training graph's forward part. Only TrainModeOp knows what
 // differs between the two.
-#include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Transforms/GraphFunction.h"
 #include "scrimp/Transforms/Passes.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Transforms/RegionUtils.h"
 
 using namespace mlir;
@@ -16,13 +15,11 @@ namespace mlir::scrimp {
 
 /// Drops the results that update arguments.
 static void eraseUpdates(func::FuncOp function) {
-  Operation *terminator = function.getBody().front().getTerminator();
   llvm::BitVector erased(function.getNumResults());
   for (unsigned i = 0; i < erased.size(); ++i)
     if (function.getResultAttr(i, ScrimpDialect::kUpdates))
       erased.set(i);
-  terminator->eraseOperands(erased);
-  (void)function.eraseResults(erased);
+  eraseResults(function, erased);
 }
 
 /// Drops the scalars and states that nothing reads any more.
@@ -41,11 +38,9 @@ namespace {
 struct DeriveEval : scrimp::impl::DeriveEvalBase<DeriveEval> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto main = module.lookupSymbol<func::FuncOp>("main");
-    if (!main || main.isExternal()) {
-      module.emitError() << "no function @main to derive @eval from";
+    func::FuncOp main = lookupGraph(module, "main", "scrimp-derive-eval");
+    if (!main)
       return signalPassFailure();
-    }
     if (Operation *existing = module.lookupSymbol("eval")) {
       existing->emitError() << "@eval exists already; it is derived from @main by scrimp-derive-eval";
       return signalPassFailure();

@@ -1,6 +1,6 @@
 // RUN: scrimp-opt --scrimp-derive-eval -verify-diagnostics -split-input-file %s
 
-// expected-error @below {{no function @main to derive @eval from}}
+// expected-error @below {{no function @main, which scrimp-derive-eval starts from}}
 module {
   func.func @other() { return }
 }

@@ -140,7 +140,8 @@ def make(case, scrimp_export):
     for file, m, values in (("export.onnx", module, inputs), ("export.f64.onnx", copy.deepcopy(module).double(), wide)):
         scrimp_export.export(m, values, folder / file, loss="cross_entropy", input_names=[*case.inputs, case.label])
     exact, fp32 = trajectory(copy.deepcopy(module).double(), case, data), trajectory(copy.deepcopy(module), case, data)
-    kinds = {n: "buffer" if not isinstance(t, nn.Parameter) else "parameter" if t.requires_grad else "frozen" for n, t in named_tensors(module).items()}
+    kinds = {n: "parameter" if t.requires_grad else "frozen" if isinstance(t, nn.Parameter) else "buffer"
+             for n, t in named_tensors(module).items()}
     (folder / "reference.json").write_text(json.dumps({
         "model": case.name, "optimizer": {"name": "adamw", **ADAMW}, "steps": STEPS, "batch": case.batch,
         "inputs": {n: f"{n}.npy" for n in (*case.inputs, case.label)}, "loss": f"cross_entropy(logits,{case.label})",

@@ -151,8 +151,9 @@ def references_fp64(model, values, data):
 
 
 def tensors(model, data, dtype):
-    batch = batch_of(model, data, 0)
-    return [torch.from_numpy(batch[n]).to(dtype) if batch[n].dtype == np.float32 else torch.from_numpy(batch[n]) for n in (*model.inputs, model.label)]
+    """The first batch: the inputs, then the labels."""
+    batch = {n: torch.from_numpy(a) for n, a in batch_of(model, data, 0).items()}
+    return [batch[n].to(dtype) if batch[n].is_floating_point() else batch[n] for n in (*model.inputs, model.label)]
 
 
 def save(program, path, weights=True):
