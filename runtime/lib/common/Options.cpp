@@ -27,7 +27,7 @@ static Status checkHyperparameters(const program::Program *program, const Option
     std::string optimizer(textOf(program->optimizer()));
     if (!findHyperparameter(program, info.name))
       return Status::error("%s: this executable was compiled without %s (its optimizer is %s); recompile with %s",
-                           info.flag, info.help, optimizer.empty() ? "unnamed" : optimizer.c_str(), info.recompile);
+                           info.flag, info.name, optimizer.empty() ? "unnamed" : optimizer.c_str(), info.recompile);
     double value = options.values.*info.value;
     if (std::isnan(value) || value < 0 || (info.belowOne && value >= 1))
       return Status::error("%s is %g, expected a number from 0%s", info.flag, value,
