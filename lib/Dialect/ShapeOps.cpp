@@ -1,3 +1,4 @@
+#include "IndexMath.h"
 #include "MapOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -12,18 +13,8 @@ static void copyElements(const HostTensor &x, HostTensor &y, function_ref<int64_
     int64_t from = source(index);
     if (from < 0)
       return;
-    if (x.isFloat())
-      y.floats()[i] = x.floats()[from];
-    else
-      y.ints()[i] = x.ints()[from];
+    copyElement(x, from, y, i);
   });
-}
-
-static int64_t linearize(ArrayRef<int64_t> index, ArrayRef<int64_t> strides) {
-  int64_t linear = 0;
-  for (auto [i, stride] : llvm::zip(index, strides))
-    linear += i * stride;
-  return linear;
 }
 
 //===-- constant, iota ---------------------------------------------------------------------------------------------===//
@@ -429,25 +420,6 @@ LogicalResult GatherOp::verify() {
   return verifyGather(*this, tensorType(getX()), getIndices(), tensorType(getY()), getDim());
 }
 
-/// Index `value` into a dimension of `size`, negative ones counted from the end.
-static FailureOr<int64_t> wrapIndex(Operation *op, int64_t value, int64_t size) {
-  int64_t wrapped = value < 0 ? value + size : value;
-  if (wrapped < 0 || wrapped >= size)
-    return op->emitOpError() << "index " << value << " is outside [" << -size << ", " << size << ")";
-  return wrapped;
-}
-
-/// The same in code, clamped.
-static Value emitWrapIndex(OpBuilder &builder, Location loc, Value value, int64_t size) {
-  Value index = emitConvert(builder, loc, value, builder.getIndexType());
-  Value zero = emitIndex(builder, loc, 0), bound = emitIndex(builder, loc, size);
-  Value isNegative = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, index, zero);
-  Value shifted = arith::AddIOp::create(builder, loc, index, bound);
-  Value wrapped = arith::SelectOp::create(builder, loc, isNegative, shifted, index);
-  Value last = emitIndex(builder, loc, std::max<int64_t>(size - 1, 0));
-  return arith::MinSIOp::create(builder, loc, arith::MaxSIOp::create(builder, loc, wrapped, zero), last);
-}
-
 /// For every element of the taken tensor: its linear index there, and that of the element of the whole it refers to.
 static LogicalResult forEachTaken(Operation *op, ArrayRef<int64_t> whole, const HostTensor &indices,
                                   ArrayRef<int64_t> taken, int64_t dim, function_ref<void(int64_t, int64_t)> fn) {
@@ -476,10 +448,7 @@ LogicalResult GatherOp::eval(ArrayRef<const HostTensor *> operands, MutableArray
   const HostTensor &x = *operands[0];
   HostTensor &y = results[0];
   return forEachTaken(*this, x.getShape(), *operands[1], y.getShape(), getDim(), [&](int64_t to, int64_t from) {
-    if (x.isFloat())
-      y.floats()[to] = x.floats()[from];
-    else
-      y.ints()[to] = x.ints()[from];
+    copyElement(x, from, y, to);
   });
 }
 

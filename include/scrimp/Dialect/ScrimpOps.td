@@ -8,5 +8,7 @@ include "scrimp/Dialect/ReductionOps.td"
 include "scrimp/Dialect/ContractionOps.td"
 include "scrimp/Dialect/NeuralOps.td"
 include "scrimp/Dialect/StructureOps.td"
+include "scrimp/Dialect/ConvolutionOps.td"
+include "scrimp/Dialect/IndexingOps.td"
 
 #endif

@@ -1,0 +1,79 @@
+// Index arithmetic that the ops which move or choose elements share, for the interpreter and for kernels.
+#ifndef SCRIMP_LIB_DIALECT_INDEXMATH_H
+#define SCRIMP_LIB_DIALECT_INDEXMATH_H
+
+#include "scrimp/Dialect/Scrimp.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace mlir::scrimp {
+
+inline int64_t productOf(ArrayRef<int64_t> sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes)
+    product *= size;
+  return product;
+}
+
+inline int64_t linearize(ArrayRef<int64_t> index, ArrayRef<int64_t> strides) {
+  int64_t linear = 0;
+  for (auto [i, stride] : llvm::zip(index, strides))
+    linear += i * stride;
+  return linear;
+}
+
+/// Index `value` into a dimension of `size`, negative ones counted from the end. Fails after an error at `op`.
+inline FailureOr<int64_t> wrapIndex(Operation *op, int64_t value, int64_t size) {
+  int64_t wrapped = value < 0 ? value + size : value;
+  if (wrapped < 0 || wrapped >= size)
+    return op->emitOpError() << "index " << value << " is outside [" << -size << ", " << size << ")";
+  return wrapped;
+}
+
+/// The same in code, clamped.
+inline Value emitWrapIndex(OpBuilder &builder, Location loc, Value value, int64_t size) {
+  Value index = emitConvert(builder, loc, value, builder.getIndexType());
+  Value zero = emitIndex(builder, loc, 0), bound = emitIndex(builder, loc, size);
+  Value isNegative = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, index, zero);
+  Value shifted = arith::AddIOp::create(builder, loc, index, bound);
+  Value wrapped = arith::SelectOp::create(builder, loc, isNegative, shifted, index);
+  Value last = emitIndex(builder, loc, std::max<int64_t>(size - 1, 0));
+  return arith::MinSIOp::create(builder, loc, arith::MaxSIOp::create(builder, loc, wrapped, zero), last);
+}
+
+/// y[to] = x[from], whatever the kind of the elements.
+inline void copyElement(const HostTensor &x, int64_t from, HostTensor &y, int64_t to) {
+  if (x.isFloat())
+    y.floats()[to] = x.floats()[from];
+  else
+    y.ints()[to] = x.ints()[from];
+}
+
+/// `for (iv = begin; iv < end; ++iv) values = body(iv, values)`; gives the last values.
+inline SmallVector<Value>
+emitFold(OpBuilder &builder, Location loc, Value begin, Value end, ValueRange initial,
+         function_ref<SmallVector<Value>(OpBuilder &, Value iv, ValueRange values)> body) {
+  auto loop = scf::ForOp::create(builder, loc, begin, end, emitIndex(builder, loc, 1), initial);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  SmallVector<Value> next = body(builder, loop.getInductionVar(), loop.getRegionIterArgs());
+  if (!initial.empty()) // else the loop has its terminator already
+    scf::YieldOp::create(builder, loc, next);
+  return SmallVector<Value>(loop.getResults());
+}
+
+/// The value as f32 where it is f16 or bf16: what gradients that add up are computed in.
+inline Value castToCompute(OpBuilder &builder, Location loc, Value value) {
+  RankedTensorType type = tensorType(value), wide = type.clone(getComputeType(type.getElementType()));
+  return type == wide ? value : Value(CastOp::create(builder, loc, wide, value));
+}
+
+/// The value in `type`, which differs in the element type at most.
+inline Value castToType(OpBuilder &builder, Location loc, Value value, Type type) {
+  return value.getType() == type ? value : Value(CastOp::create(builder, loc, type, value));
+}
+
+} // namespace mlir::scrimp
+
+#endif
