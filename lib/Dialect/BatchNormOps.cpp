@@ -189,6 +189,19 @@ void BatchNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
   operandGrads[0] = castToType(builder, loc, dx->value, getX().getType());
 }
 
+SmallVector<Value> BatchNormOp::buildEvaluation(OpBuilder &builder) {
+  Location loc = getLoc();
+  ArrayRef<int64_t> shape = shapeOf(getX());
+  auto expr = [&](Value value) { return GraphExpr(builder, loc, value); };
+  GraphExpr variance = expr(getRunningVar()) + getEpsilon().convertToDouble();
+  GraphExpr rstd = expr(RsqrtOp::create(builder, loc, variance.value.getType(), variance.value));
+  GraphExpr x = expr(castToCompute(builder, loc, getX()));
+  GraphExpr y = (x - spreadChannels(expr(getRunningMean()), shape)) * spreadChannels(rstd * expr(getScale()), shape) +
+                spreadChannels(expr(getBias()), shape);
+  return {castToType(builder, loc, y.value, getY().getType()), getRunningMean(), rstd.value, getRunningMean(),
+          getRunningVar()};
+}
+
 int64_t BatchNormOp::getNumUnits() { return shapeOf(getX())[1]; }
 
 bool BatchNormOp::mayOverwrite(unsigned operand, unsigned result) {

@@ -120,7 +120,8 @@ def Scrimp_AvgPool2dGradOp : Scrimp_AvgPool2dBase<"avg_pool2d_grad"> {
 
 //===-- Batch normalisation ----------------------------------------------------------------------------------------===//
 
-def Scrimp_BatchNormOp : Scrimp_RowsOp<"batch_norm", [Scrimp_Differentiable], ["mayOverwrite"]> {
+def Scrimp_BatchNormOp : Scrimp_RowsOp<"batch_norm", [Scrimp_Differentiable,
+    DeclareOpInterfaceMethods<TrainModeOp>], ["mayOverwrite"]> {
   let summary = "Batch normalisation in training mode (arXiv:1502.03167), with PyTorch's running statistics";
   let description = [{
     Over x[N, C, ...], for each channel: mean; var, the mean squared deviation from it (two passes);
