@@ -40,4 +40,51 @@ def Autodiff : Pass<"scrimp-autodiff", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
+def Schedule : Pass<"scrimp-schedule", "::mlir::func::FuncOp"> {
+  let summary = "Reorder a function so that less is live at once";
+  let description = [{
+    List scheduling over the dependences of values and the order of reads and writes of shared bytes (a bucket is read
+    before a piece of it is replaced): what frees most runs first, so an update runs as soon as its gradient is there; of
+    what only adds, the earlier in the given order, or that which is needed earliest, whichever has the lower peak. Where
+    a result is the loss, updates of arguments come after it: a step whose loss is not finite then changes nothing.
+
+    Requires: one block; an order in which the plan would be legal.
+    Ensures: the peak (the largest live set, as scrimp-plan-memory counts it) is not higher than before.
+    Fails: if the alias model does (see scrimp-plan-memory).
+    Example: test/Transforms/schedule.mlir
+  }];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
+def PlanMemory : Pass<"scrimp-plan-memory", "::mlir::ModuleOp"> {
+  let summary = "Give every buffer of all functions an offset in one arena";
+  let description = [{
+    Two buffers share bytes only when their live ranges are disjoint, or where a result overwrites an operand that dies
+    at the same op and the alias model allows it. Arguments of the same name are the same bytes in all functions.
+    Functions run one after another, so what they need for a step alone is one region that they share.
+
+    The arena, in this order: parameters (also running statistics and constants), optimizer_state, inputs (also scalars
+    and outputs), then that region. Segments tile the arena. Inside the region the three segments gradients, activations
+    and workspace are an account of who holds its bytes at the highest peak (activations gets what nobody holds then);
+    at other times any of them lies anywhere in it.
+
+    Sets scrimp.offset on arguments, scrimp.offsets (one per result) on every op that is not a view or pack,
+    scrimp.workspace where an op takes scratch, and on the module scrimp.plan: arena_bytes, lower_bound_bytes, alignment,
+    workers, and segments, each with name, offset, bytes. The lower bound is the persistent bytes plus the largest live set.
+
+    Requires: one block a function; ops grouped into kernels.
+    Ensures: verifyPlan (Analysis/PlanVerifier.h), which runs at the end: offsets are aligned; no two live buffers
+    overlap; everything that is read is what was written.
+    Fails: with an error at the value that cannot lie where a pack or an update wants it, at the op that would read what
+    is overwritten by then, and at the largest buffer if the arena exceeds `capacity`.
+    Example: test/Transforms/plan-memory.mlir
+  }];
+  let options = [
+    Option<"capacity", "capacity", "int64_t", "0", "The most bytes the arena may take; 0: any number">,
+    Option<"workers", "workers", "int64_t", "1", "The most threads that will run the program">,
+    Option<"verifyOnly", "verify-only", "bool", "false", "Only check the plan that is there">
+  ];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
 #endif

@@ -1,0 +1,69 @@
+// What a function keeps in memory, and from which op to which: the input of the memory plan, the measure of a schedule,
+// and what reports are made of.
+#ifndef SCRIMP_ANALYSIS_MEMORYUSE_H
+#define SCRIMP_ANALYSIS_MEMORYUSE_H
+
+#include "scrimp/Analysis/Aliases.h"
+#include "scrimp/Planner/Problem.h"
+
+#include <optional>
+
+namespace mlir::scrimp {
+
+/// Parts of the arena, as program.fbs names them; in the order in which they lie there. What lives across steps comes
+/// first; the last three are one region that all of a step's values share.
+enum class Segment { Parameters, OptimizerState, Inputs, Gradients, Activations, Workspace };
+constexpr unsigned kNumSegments = 6;
+StringRef stringifySegment(Segment segment);
+inline bool isTransient(Segment segment) { return segment >= Segment::Gradients; }
+
+/// A storage that keeps its bytes from step to step: an argument, a constant, or a value that the host reads.
+struct PersistentBlock {
+  Value root;
+  int64_t bytes;
+  Segment segment;
+  std::string key; // blocks of the same key in different functions are one
+};
+
+/// A storage for as long as it is in a block: live from op `first` to op `last`, both included.
+struct Tenant {
+  Value root;
+  int first, last;
+  Segment segment;
+};
+
+/// A block of the transient region. Several tenants follow one another where a result overwrites an operand that dies;
+/// a workspace has none.
+struct TransientBlock {
+  int64_t bytes;
+  int first, last;
+  SmallVector<Tenant, 1> tenants;
+  Operation *workspaceOf = nullptr;
+  unsigned workspaceIndex = 0;
+
+  /// The tenant at that op (the newer one where a result takes over); null for a workspace and outside of the range.
+  const Tenant *getTenantAt(int t) const;
+  /// What holds the block at that op, if anything does.
+  std::optional<Segment> getSegmentAt(int t) const;
+};
+
+struct MemoryUse {
+  std::vector<Operation *> ops; // by position; the terminator is the last
+  std::vector<PersistentBlock> persistent;
+  std::vector<TransientBlock> transient;
+
+  /// The transient blocks as a placement problem, in the same order.
+  planner::Problem getProblem(int64_t alignment) const;
+};
+
+/// Live ranges under the order of the function's block, after the in-place reuse that the alias model allows.
+///
+/// Which segment: parameters are arguments with scrimp.param, states without scrimp.members (running statistics) and
+/// constants; optimizer_state the other states; inputs all other arguments and results with scrimp.output. Of the
+/// transient values those are gradients that an op reads which writes a trainable parameter or its optimizer state,
+/// with as many elements as what it writes.
+MemoryUse computeMemoryUse(func::FuncOp function, const Aliases &aliases, int64_t workers);
+
+} // namespace mlir::scrimp
+
+#endif

@@ -1,0 +1,231 @@
+#include "scrimp/Analysis/Aliases.h"
+
+#include "scrimp/Dialect/Scrimp.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+static int64_t typeBytes(RankedTensorType type) {
+  return type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+}
+
+int64_t mlir::scrimp::bytesOf(Value value) { return typeBytes(tensorType(value)); }
+
+std::string mlir::scrimp::userNameOf(Operation *op) {
+  std::string name;
+  op->getLoc()->walk([&](Location inner) {
+    if (auto named = dyn_cast<NameLoc>(inner); named && name.empty())
+      name = named.getName().str();
+    return WalkResult::advance();
+  });
+  return name.empty() ? op->getName().getStringRef().str() : name;
+}
+
+std::string mlir::scrimp::userNameOf(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument)
+    return userNameOf(value.getDefiningOp());
+  unsigned index = argument.getArgNumber();
+  if (auto function = dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp()))
+    for (StringRef key : {ScrimpDialect::kName, ScrimpDialect::kScalar})
+      if (auto name = function.getArgAttrOfType<StringAttr>(index, key))
+        return name.str();
+  return "argument " + std::to_string(index);
+}
+
+bool mlir::scrimp::isViewLike(Operation *op) { return isa<AliasOp>(op); }
+
+bool mlir::scrimp::isProgramConstant(Operation *op) { return op && op->hasTrait<OpTrait::ConstantLike>(); }
+
+namespace mlir::scrimp {
+/// Lays the values out in order, merging storages into the buckets and arguments they are placed in.
+class AliasBuilder {
+public:
+  explicit AliasBuilder(func::FuncOp function) : function(function) {}
+
+  FailureOr<Aliases> build() {
+    Block &block = function.getBody().front();
+    for (BlockArgument argument : block.getArguments())
+      addStorage(argument);
+    for (Operation &op : block.without_terminator()) {
+      auto alias = dyn_cast<AliasOp>(op);
+      if (!alias) {
+        for (Value result : op.getResults())
+          addStorage(result);
+        continue;
+      }
+      Place whole = resolve(op.getOperand(alias.getAliasOperand()));
+      int64_t offset = whole.offset + alias.getAliasOffset();
+      int placed = alias.getPlacedOperand();
+      Value result = op.getResult(0);
+      places[result] = {whole.storage, placed < 0 ? offset : whole.offset, bytesOf(result)};
+      if (placed >= 0 && failed(placeAt(op.getOperand(placed), {whole.storage, offset, 0}, &op)))
+        return failure();
+    }
+    if (failed(placeUpdates(block.getTerminator())))
+      return failure();
+    return finish();
+  }
+
+private:
+  void addStorage(Value value) {
+    places[value] = {static_cast<unsigned>(nodes.size()), 0, bytesOf(value)};
+    nodes.push_back({value, static_cast<unsigned>(nodes.size()), 0});
+  }
+
+  /// The place in terms of storages that have not been merged into others.
+  Place resolve(Value value) {
+    Place place = places.lookup(value);
+    while (nodes[place.storage].parent != place.storage) {
+      place.offset += nodes[place.storage].offset;
+      place.storage = nodes[place.storage].parent;
+    }
+    return place;
+  }
+
+  /// Has `value` computed at `target`; `user` is the op or function that wants it there.
+  LogicalResult placeAt(Value value, Place target, Operation *user, StringRef what = "the piece") {
+    Place place = resolve(value);
+    if (place.storage == target.storage && place.offset == target.offset)
+      return success();
+    if (place.bytes == 0)
+      return success();
+    Node &node = nodes[place.storage];
+    auto refuse = [&](const Twine &why) {
+      InFlightDiagnostic diag = user->emitError() << what << " '" << userNameOf(value)
+                                                  << "' cannot be computed in the bytes it replaces: " << why;
+      if (Operation *producer = value.getDefiningOp())
+        diag.attachNote(producer->getLoc()) << "it is computed here";
+      return diag;
+    };
+    if (place.storage == target.storage)
+      return refuse("it has its place already, " + Twine(place.offset) + " bytes into the same storage instead of " +
+                    Twine(target.offset));
+    if (isa<BlockArgument>(node.root))
+      return refuse("it lies inside argument '" + Twine(userNameOf(node.root)) + "'");
+    if (isProgramConstant(node.root.getDefiningOp()))
+      return refuse("it is a constant");
+    if (place.offset != 0 || place.bytes != bytesOf(node.root))
+      return refuse("it is " + Twine(place.bytes) + " bytes at " + Twine(place.offset) + " of '" +
+                    Twine(userNameOf(node.root)) + "', which has " + Twine(bytesOf(node.root)));
+    node.parent = target.storage;
+    node.offset = target.offset;
+    return success();
+  }
+
+  LogicalResult placeUpdates(Operation *terminator) {
+    for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+      auto updates = function.getResultAttrOfType<IntegerAttr>(i, ScrimpDialect::kUpdates);
+      if (!updates)
+        continue;
+      int64_t index = updates.getInt();
+      if (index < 0 || index >= function.getNumArguments())
+        return function.emitError() << "result " << i << " updates argument " << index << " of "
+                                    << function.getNumArguments();
+      BlockArgument argument = function.getArgument(index);
+      if (argument.getType() != value.getType())
+        return function.emitError() << "result " << i << " has type " << value.getType() << " but updates '"
+                                    << userNameOf(argument) << "' of type " << argument.getType();
+      if (failed(placeAt(value, places.lookup(argument), terminator, "the new value of '" + userNameOf(argument) + "',")))
+        return failure();
+    }
+    return success();
+  }
+
+  Aliases finish() {
+    Aliases aliases;
+    SmallVector<unsigned> number(nodes.size());
+    for (auto [i, node] : llvm::enumerate(nodes)) {
+      if (node.parent != i)
+        continue;
+      number[i] = aliases.storages.size();
+      aliases.storages.push_back({node.root, bytesOf(node.root)});
+    }
+    for (auto &[value, unused] : places) {
+      Place place = resolve(value);
+      aliases.places[value] = {number[place.storage], place.offset, place.bytes};
+    }
+    return aliases;
+  }
+
+  /// A storage; merged into `parent` at `offset` unless it is its own parent.
+  struct Node {
+    Value root;
+    unsigned parent;
+    int64_t offset;
+  };
+  func::FuncOp function;
+  std::vector<Node> nodes;
+  llvm::DenseMap<Value, Place> places;
+};
+} // namespace mlir::scrimp
+
+FailureOr<Aliases> Aliases::compute(func::FuncOp function) { return AliasBuilder(function).build(); }
+
+/// In a scrimp.kernel whose ops are all element by element: everything that `argument` flows into must have the
+/// result's shape and be read pointwise. Then each element of the operand is read only where the same element of the
+/// results is computed.
+static bool flowsPointwise(KernelRegionOp kernel, BlockArgument argument, RankedTensorType result) {
+  Block &body = kernel.getBody().front();
+  for (Value output : kernel.getOutputs())
+    if (tensorType(output).getShape() != result.getShape())
+      return false;
+  for (Operation &op : body.without_terminator())
+    if (cast<KernelOp>(op).getKernelFamily() != KernelFamily::Map)
+      return false;
+  SmallVector<Value> worklist{argument};
+  llvm::SmallDenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    if (shapeOf(value) != result.getShape())
+      return false;
+    for (OpOperand &use : value.getUses()) {
+      if (use.getOwner() == body.getTerminator())
+        continue;
+      if (!cast<KernelOp>(use.getOwner()).isPointwiseOperand(use.getOperandNumber()))
+        return false;
+      llvm::append_range(worklist, use.getOwner()->getResults());
+    }
+  }
+  return true;
+}
+
+bool mlir::scrimp::mayOverwrite(Operation *op, unsigned operand, unsigned result) {
+  auto from = tensorType(op->getOperand(operand)), to = tensorType(op->getResult(result));
+  if (typeBytes(from) != typeBytes(to))
+    return false;
+  if (auto kernel = dyn_cast<KernelOp>(op)) {
+    // Pointwise is about indices: with another shape the same index is another byte.
+    if (kernel.getKernelFamily() == KernelFamily::Map && from.getShape() != to.getShape())
+      return false;
+    return kernel.mayOverwrite(operand, result);
+  }
+  auto region = dyn_cast<KernelRegionOp>(op);
+  if (!region)
+    return false;
+  Block &body = region.getBody().front();
+  BlockArgument argument = body.getArgument(operand);
+  // A lone op answers for itself.
+  if (llvm::hasSingleElement(body.without_terminator())) {
+    Operation &only = body.front();
+    auto yielded = dyn_cast<OpResult>(body.getTerminator()->getOperand(result));
+    if (!yielded || yielded.getOwner() != &only)
+      return false;
+    return llvm::all_of(argument.getUses(), [&](OpOperand &use) {
+      return use.getOwner() == &only && mayOverwrite(&only, use.getOperandNumber(), yielded.getResultNumber());
+    });
+  }
+  return from.getElementTypeBitWidth() == to.getElementTypeBitWidth() && flowsPointwise(region, argument, to);
+}
+
+SmallVector<RankedTensorType> mlir::scrimp::getWorkspaceTypes(Operation *op, int64_t workers) {
+  if (auto kernel = dyn_cast<KernelOp>(op))
+    return kernel.getWorkspaceTypes(workers);
+  SmallVector<RankedTensorType> all;
+  for (Region &region : op->getRegions())
+    for (Operation &inner : region.getOps())
+      llvm::append_range(all, getWorkspaceTypes(&inner, workers));
+  return all;
+}

@@ -1,0 +1,201 @@
+#include "scrimp/Analysis/MemoryUse.h"
+
+#include "scrimp/Dialect/Scrimp.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+using planner::Problem;
+
+StringRef mlir::scrimp::stringifySegment(Segment segment) {
+  static constexpr StringLiteral names[kNumSegments] = {"parameters", "optimizer_state", "inputs",
+                                                        "gradients",  "activations",     "workspace"};
+  return names[static_cast<unsigned>(segment)];
+}
+
+Problem MemoryUse::getProblem(int64_t alignment) const {
+  Problem problem;
+  for (const TransientBlock &block : transient) {
+    std::string name = block.workspaceOf ? "workspace of " + userNameOf(block.workspaceOf)
+                                         : userNameOf(block.tenants.front().root);
+    problem.buffers.push_back({block.bytes, alignment, block.first, block.last, std::move(name)});
+  }
+  return problem;
+}
+
+const Tenant *TransientBlock::getTenantAt(int t) const {
+  for (const Tenant &tenant : llvm::reverse(tenants))
+    if (tenant.first <= t && t <= tenant.last)
+      return &tenant;
+  return nullptr;
+}
+
+std::optional<Segment> TransientBlock::getSegmentAt(int t) const {
+  if (const Tenant *tenant = getTenantAt(t))
+    return tenant->segment;
+  return workspaceOf && first == t ? std::optional(Segment::Workspace) : std::nullopt;
+}
+
+namespace {
+class MemoryUseBuilder {
+public:
+  MemoryUseBuilder(func::FuncOp function, const Aliases &aliases, int64_t workers)
+      : function(function), aliases(aliases), workers(workers), ranges(aliases.getStorages().size()),
+        isPersistent(ranges.size()), isGradient(ranges.size()), blockOf(ranges.size(), -1) {}
+
+  MemoryUse build() {
+    for (Operation &op : function.getBody().front())
+      use.ops.push_back(&op);
+    computeRanges();
+    findPersistent();
+    findGradients();
+    for (auto [t, op] : llvm::enumerate(use.ops))
+      addBlocks(t, op);
+    return std::move(use);
+  }
+
+private:
+  struct Range {
+    int first = -1, last = -1;
+  };
+
+  void computeRanges() {
+    for (auto [t, op] : llvm::enumerate(use.ops)) {
+      if (isViewLike(op))
+        continue;
+      for (Value operand : op->getOperands())
+        ranges[aliases.getPlace(operand).storage].last = t;
+      for (Value result : op->getResults()) {
+        Range &range = ranges[aliases.getPlace(result).storage];
+        if (range.first < 0)
+          range.first = t;
+        range.last = t; // also of a result that nothing reads
+      }
+    }
+  }
+
+  void addPersistent(unsigned storage, Segment segment, std::string key) {
+    if (isPersistent[storage])
+      return;
+    isPersistent[storage] = true;
+    const Storage &s = aliases.getStorages()[storage];
+    use.persistent.push_back({s.root, s.bytes, segment, std::move(key)});
+  }
+
+  void findPersistent() {
+    for (BlockArgument argument : function.getArguments()) {
+      unsigned index = argument.getArgNumber();
+      auto has = [&](StringRef name) { return bool(function.getArgAttr(index, name)); };
+      Segment segment = Segment::Inputs;
+      if (has(ScrimpDialect::kParam) || (has(ScrimpDialect::kState) && !has("scrimp.members")))
+        segment = Segment::Parameters;
+      else if (has(ScrimpDialect::kState))
+        segment = Segment::OptimizerState;
+      std::string key;
+      if (auto scalar = function.getArgAttrOfType<StringAttr>(index, ScrimpDialect::kScalar))
+        key = "scalar " + scalar.str();
+      else if (auto name = function.getArgAttrOfType<StringAttr>(index, ScrimpDialect::kName))
+        key = "argument " + name.str();
+      else
+        key = "argument " + std::to_string(index) + " of " + function.getName().str();
+      addPersistent(aliases.getPlace(argument).storage, segment, std::move(key));
+    }
+    for (Operation *op : use.ops)
+      if (isProgramConstant(op)) {
+        std::string key = "constant ";
+        llvm::raw_string_ostream os(key);
+        Attribute value;
+        matchPattern(op, m_Constant(&value));
+        os << value.getAsOpaquePointer(); // attributes are unique
+        addPersistent(aliases.getPlace(op->getResult(0)).storage, Segment::Parameters, std::move(key));
+      }
+    for (auto [i, value] : llvm::enumerate(use.ops.back()->getOperands()))
+      if (auto output = function.getResultAttrOfType<StringAttr>(i, ScrimpDialect::kOutput))
+        addPersistent(aliases.getPlace(value).storage, Segment::Inputs, "output " + output.str());
+  }
+
+  void findGradients() {
+    llvm::DenseSet<unsigned> learned; // storages of trainable parameters and of optimizer state
+    for (BlockArgument argument : function.getArguments()) {
+      auto param = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ScrimpDialect::kParam);
+      bool isState = function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kState) &&
+                     function.getArgAttr(argument.getArgNumber(), "scrimp.members");
+      if ((param && param.getValue() == "trainable") || isState)
+        learned.insert(aliases.getPlace(argument).storage);
+    }
+    for (Operation *op : use.ops) {
+      if (isViewLike(op))
+        continue;
+      for (Value result : op->getResults()) {
+        if (!learned.contains(aliases.getPlace(result).storage))
+          continue;
+        for (Value operand : op->getOperands())
+          if (tensorType(operand).getNumElements() == tensorType(result).getNumElements())
+            isGradient[aliases.getPlace(operand).storage] = true;
+      }
+    }
+    for (auto [i, value] : llvm::enumerate(use.ops.back()->getOperands()))
+      if (function.getResultAttr(i, "scrimp.gradient"))
+        isGradient[aliases.getPlace(value).storage] = true;
+  }
+
+  /// The block of an operand whose bytes result `result` of `op` may take, or -1.
+  int findDyingBlock(int t, Operation *op, unsigned result) {
+    int64_t bytes = bytesOf(op->getResult(result));
+    for (Value candidate : op->getOperands()) {
+      Place place = aliases.getPlace(candidate);
+      int block = blockOf[place.storage];
+      if (block < 0 || use.transient[block].last != t || use.transient[block].bytes != bytes ||
+          use.transient[block].tenants.back().first == t)
+        continue;
+      // Every operand that lies in those bytes must allow it.
+      bool legal = true;
+      for (OpOperand &operand : op->getOpOperands()) {
+        Place other = aliases.getPlace(operand.get());
+        if (blockOf[other.storage] == block)
+          legal &= other.offset == 0 && other.bytes == bytes && mayOverwrite(op, operand.getOperandNumber(), result);
+      }
+      if (legal)
+        return block;
+    }
+    return -1;
+  }
+
+  void addBlocks(int t, Operation *op) {
+    if (isViewLike(op) || op == use.ops.back())
+      return;
+    for (OpResult result : op->getResults()) {
+      Place place = aliases.getPlace(result);
+      unsigned storage = place.storage;
+      if (isPersistent[storage] || blockOf[storage] >= 0)
+        continue;
+      int64_t bytes = aliases.getStorages()[storage].bytes;
+      Tenant tenant{aliases.getStorages()[storage].root, t, ranges[storage].last,
+                    isGradient[storage] ? Segment::Gradients : Segment::Activations};
+      int block = place.bytes == bytes && bytes > 0 ? findDyingBlock(t, op, result.getResultNumber()) : -1;
+      if (block < 0) {
+        block = use.transient.size();
+        use.transient.push_back({bytes, t, t, {}});
+      }
+      use.transient[block].last = tenant.last;
+      use.transient[block].tenants.push_back(tenant);
+      blockOf[storage] = block;
+    }
+    for (auto [i, type] : llvm::enumerate(getWorkspaceTypes(op, workers))) {
+      int64_t bytes = type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+      use.transient.push_back({bytes, t, t, {}, op, static_cast<unsigned>(i)});
+    }
+  }
+
+  func::FuncOp function;
+  const Aliases &aliases;
+  int64_t workers;
+  MemoryUse use;
+  SmallVector<Range> ranges; // by storage
+  SmallVector<bool> isPersistent, isGradient;
+  SmallVector<int> blockOf;
+};
+} // namespace
+
+MemoryUse mlir::scrimp::computeMemoryUse(func::FuncOp function, const Aliases &aliases, int64_t workers) {
+  return MemoryUseBuilder(function, aliases, workers).build();
+}

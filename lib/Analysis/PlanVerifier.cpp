@@ -1,0 +1,429 @@
+#include "scrimp/Analysis/PlanVerifier.h"
+
+#include "scrimp/Analysis/Aliases.h"
+#include "scrimp/Dialect/Scrimp.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+namespace {
+
+/// Bytes [begin, end) of the arena.
+struct Extent {
+  int64_t begin = 0, end = 0;
+  bool empty() const { return begin >= end; }
+  bool overlaps(Extent other) const { return std::max(begin, other.begin) < std::min(end, other.end); }
+  bool contains(Extent other) const { return begin <= other.begin && other.end <= end; }
+  bool operator==(const Extent &) const = default;
+};
+
+/// What lives across steps: the same in all functions.
+struct Persistent {
+  Extent extent;
+  std::string name;
+  int writer; // who its first contents are from
+};
+
+/// Who wrote each byte last.
+class AbstractArena {
+public:
+  void write(Extent extent, int writer) {
+    if (extent.empty())
+      return;
+    split(extent.begin);
+    split(extent.end);
+    runs.erase(runs.lower_bound(extent.begin), runs.lower_bound(extent.end));
+    runs[extent.begin] = {extent.end, writer};
+  }
+
+  /// The writer of the first byte of `extent` that is not from `writer`, if there is one; -1 for a byte nobody wrote.
+  std::optional<int> findOther(Extent extent, int writer) const {
+    auto it = runs.upper_bound(extent.begin);
+    if (it != runs.begin() && std::prev(it)->second.first > extent.begin)
+      --it;
+    for (int64_t at = extent.begin; at < extent.end; ++it) {
+      if (it == runs.end() || it->first > at)
+        return -1;
+      if (it->second.second != writer)
+        return it->second.second;
+      at = it->second.first;
+    }
+    return std::nullopt;
+  }
+
+private:
+  void split(int64_t at) {
+    auto it = runs.upper_bound(at);
+    if (it == runs.begin())
+      return;
+    --it;
+    if (it->first < at && at < it->second.first) {
+      runs[at] = it->second;
+      it->second.first = at;
+    }
+  }
+  std::map<int64_t, std::pair<int64_t, int>> runs; // begin -> (end, writer)
+};
+
+class PlanVerifier {
+public:
+  explicit PlanVerifier(ModuleOp module) : module(module) {}
+  LogicalResult verify();
+
+private:
+  LogicalResult readModule();
+  LogicalResult addPersistent(func::FuncOp function);
+  LogicalResult addPersistent(Operation *at, const std::string &key, const std::string &name, Value value,
+                              int64_t offset);
+
+  ModuleOp module;
+  int64_t arenaBytes = 0, alignment = 0, workers = 0;
+  Extent transient;
+  std::map<std::string, Persistent> persistent;
+  friend class FunctionVerifier;
+};
+
+/// Runs one function over the abstract arena.
+class FunctionVerifier {
+public:
+  FunctionVerifier(PlanVerifier &plan, func::FuncOp function) : plan(plan), function(function) {}
+  LogicalResult verify();
+
+private:
+  LogicalResult placeResults(Operation &op);
+  LogicalResult run(Operation &op);
+  LogicalResult runReturn(Operation &op);
+  LogicalResult read(Operation &op, Value value);
+  LogicalResult checkWrite(Operation &op, Extent extent, const Twine &what, bool isAligned);
+  bool isPacked(Value value) const;
+
+  Extent extentOf(Value value) const {
+    int64_t begin = addresses.lookup(value);
+    return {begin, begin + bytesOf(value)};
+  }
+  int newWriter(std::string name) {
+    writers.push_back(std::move(name));
+    return writers.size() - 1;
+  }
+
+  PlanVerifier &plan;
+  func::FuncOp function;
+  AbstractArena arena;
+  llvm::DenseMap<Value, int64_t> addresses;
+  llvm::DenseMap<Value, int> writerOf; // of arguments, constants and results with bytes of their own
+  std::vector<std::string> writers;
+  std::vector<Extent> writable; // arguments that the function updates
+  std::vector<Extent> outputs;  // what the host reads afterwards
+};
+
+} // namespace
+
+LogicalResult PlanVerifier::readModule() {
+  auto plan = module->getAttrOfType<DictionaryAttr>("scrimp.plan");
+  if (!plan)
+    return module.emitError() << "has no plan; run scrimp-plan-memory";
+  auto number = [&](StringRef name, int64_t &value) -> LogicalResult {
+    auto attr = plan.getAs<IntegerAttr>(name);
+    if (!attr)
+      return module.emitError() << "the plan lacks " << name;
+    value = attr.getInt();
+    return success();
+  };
+  int64_t lowerBound;
+  if (failed(number("arena_bytes", arenaBytes)) || failed(number("alignment", alignment)) ||
+      failed(number("workers", workers)) || failed(number("lower_bound_bytes", lowerBound)))
+    return failure();
+  if (alignment <= 0 || arenaBytes % alignment != 0)
+    return module.emitError() << "the arena has " << arenaBytes << " bytes, expected a multiple of " << alignment;
+  if (lowerBound > arenaBytes)
+    return module.emitError() << "the arena has " << arenaBytes << " bytes, less than the lower bound " << lowerBound;
+  int64_t end = 0;
+  transient = {arenaBytes, arenaBytes};
+  auto segments = plan.getAs<ArrayAttr>("segments");
+  for (Attribute entry : segments ? segments.getValue() : ArrayRef<Attribute>()) {
+    auto segment = cast<DictionaryAttr>(entry);
+    StringRef name = segment.getAs<StringAttr>("name").getValue();
+    int64_t offset = segment.getAs<IntegerAttr>("offset").getInt();
+    int64_t bytes = segment.getAs<IntegerAttr>("bytes").getInt();
+    if (offset != end || bytes < 0)
+      return module.emitError() << "segment '" << name << "' lies at " << offset << " with " << bytes
+                                << " bytes, expected it at " << end;
+    end += bytes;
+    if (name == "gradients" || name == "activations" || name == "workspace")
+      transient.begin = std::min(transient.begin, offset);
+  }
+  if (end != arenaBytes)
+    return module.emitError() << "the segments end at " << end << " of " << arenaBytes << " bytes";
+  return success();
+}
+
+LogicalResult PlanVerifier::addPersistent(Operation *at, const std::string &key, const std::string &name, Value value,
+                                          int64_t offset) {
+  Extent extent{offset, offset + bytesOf(value)};
+  auto [it, isNew] = persistent.try_emplace(key, Persistent{extent, name, static_cast<int>(persistent.size())});
+  if (!isNew && it->second.extent != extent)
+    return at->emitError() << "'" << name << "' lies at " << offset << " with " << bytesOf(value)
+                           << " bytes here, but at " << it->second.extent.begin << " with "
+                           << it->second.extent.end - it->second.extent.begin << " bytes in another function";
+  if (offset < 0 || extent.end > arenaBytes || offset % alignment != 0)
+    return at->emitError() << "'" << name << "' lies at " << offset << " of " << arenaBytes
+                           << " bytes, expected a multiple of " << alignment << " inside";
+  return success();
+}
+
+LogicalResult PlanVerifier::addPersistent(func::FuncOp function) {
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    std::string name = userNameOf(argument);
+    auto offset = function.getArgAttrOfType<IntegerAttr>(index, "scrimp.offset");
+    if (!offset)
+      return function.emitError() << "argument '" << name << "' has no place";
+    std::string key = "argument " + name;
+    if (auto scalar = function.getArgAttrOfType<StringAttr>(index, ScrimpDialect::kScalar))
+      key = "scalar " + scalar.str();
+    else if (!function.getArgAttr(index, ScrimpDialect::kName))
+      key += " of @" + function.getName().str();
+    if (failed(addPersistent(function, key, name, argument, offset.getInt())))
+      return failure();
+  }
+  for (Operation &op : function.getBody().front())
+    if (isProgramConstant(&op)) {
+      auto offsets = op.getAttrOfType<DenseI64ArrayAttr>("scrimp.offsets");
+      if (!offsets || offsets.size() != 1)
+        return op.emitError() << "has no place";
+      Attribute value;
+      matchPattern(&op, m_Constant(&value));
+      std::string key = "constant " + std::to_string(reinterpret_cast<uintptr_t>(value.getAsOpaquePointer()));
+      if (failed(addPersistent(&op, key, userNameOf(&op), op.getResult(0), offsets[0])))
+        return failure();
+    }
+  return success();
+}
+
+LogicalResult PlanVerifier::verify() {
+  if (failed(readModule()))
+    return failure();
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!function.isExternal() && failed(addPersistent(function)))
+      return failure();
+  SmallVector<const Persistent *> sorted;
+  for (auto &entry : persistent)
+    if (!entry.second.extent.empty())
+      sorted.push_back(&entry.second);
+  llvm::sort(sorted, [](auto *a, auto *b) { return a->extent.begin < b->extent.begin; });
+  for (size_t i = 1; i < sorted.size(); ++i)
+    if (sorted[i - 1]->extent.overlaps(sorted[i]->extent))
+      return module.emitError() << "'" << sorted[i - 1]->name << "' and '" << sorted[i]->name << "' overlap at "
+                                << sorted[i]->extent.begin;
+  if (!sorted.empty() && sorted.back()->extent.end > transient.begin)
+    return module.emitError() << "'" << sorted.back()->name << "' ends at " << sorted.back()->extent.end
+                              << ", inside the bytes of a step's own values, which begin at " << transient.begin;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!function.isExternal() && failed(FunctionVerifier(*this, function).verify()))
+      return failure();
+  return success();
+}
+
+LogicalResult FunctionVerifier::verify() {
+  Block &block = function.getBody().front();
+  // Everything persistent is in memory, also what only other functions read.
+  std::map<std::pair<int64_t, int64_t>, int> writerAt;
+  for (auto &[key, entry] : plan.persistent) {
+    int writer = newWriter(entry.name);
+    arena.write(entry.extent, writer);
+    writerAt[{entry.extent.begin, entry.extent.end}] = writer;
+  }
+  for (BlockArgument argument : function.getArguments())
+    addresses[argument] = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), "scrimp.offset").getInt();
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (auto updates = function.getResultAttrOfType<IntegerAttr>(i, ScrimpDialect::kUpdates))
+      writable.push_back(extentOf(function.getArgument(updates.getInt())));
+  for (Operation &op : block.without_terminator())
+    if (failed(placeResults(op)))
+      return failure();
+  for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands()))
+    if (function.getResultAttr(i, ScrimpDialect::kOutput))
+      outputs.push_back(extentOf(value));
+  auto addInitial = [&](Value value) {
+    Extent extent = extentOf(value);
+    writerOf[value] = writerAt.at({extent.begin, extent.end});
+  };
+  for (BlockArgument argument : function.getArguments())
+    addInitial(argument);
+  for (Operation &op : block.without_terminator()) {
+    if (isViewLike(&op))
+      continue;
+    if (isProgramConstant(&op))
+      addInitial(op.getResult(0));
+    else if (failed(run(op)))
+      return failure();
+  }
+  return runReturn(*block.getTerminator());
+}
+
+LogicalResult FunctionVerifier::placeResults(Operation &op) {
+  if (auto alias = dyn_cast<AliasOp>(op)) {
+    int64_t whole = addresses.lookup(op.getOperand(alias.getAliasOperand()));
+    int placed = alias.getPlacedOperand();
+    addresses[op.getResult(0)] = whole + (placed < 0 ? alias.getAliasOffset() : 0);
+    if (placed < 0)
+      return success();
+    Value piece = op.getOperand(placed);
+    if (int64_t expected = whole + alias.getAliasOffset(); bytesOf(piece) > 0 && addresses.lookup(piece) != expected)
+      return op.emitError() << "'" << userNameOf(piece) << "' lies at " << addresses.lookup(piece)
+                            << ", but its place in the bucket is " << expected;
+    return success();
+  }
+  auto offsets = op.getAttrOfType<DenseI64ArrayAttr>("scrimp.offsets");
+  if (!offsets || static_cast<unsigned>(offsets.size()) != op.getNumResults())
+    return op.emitError() << "has " << (offsets ? offsets.size() : 0) << " places for " << op.getNumResults()
+                          << " results";
+  for (auto [result, offset] : llvm::zip(op.getResults(), offsets.asArrayRef()))
+    addresses[result] = offset;
+  return success();
+}
+
+/// Whether the value is, perhaps through views, put into a bucket: then its place there counts, not the alignment.
+bool FunctionVerifier::isPacked(Value value) const {
+  for (OpOperand &use : value.getUses()) {
+    auto alias = dyn_cast<AliasOp>(use.getOwner());
+    if (!alias)
+      continue;
+    if (alias.getPlacedOperand() == static_cast<int>(use.getOperandNumber()))
+      return true;
+    if (alias.getPlacedOperand() < 0 && isPacked(use.getOwner()->getResult(0)))
+      return true;
+  }
+  return false;
+}
+
+/// Checks that the bytes of `value` are still those that the graph means.
+LogicalResult FunctionVerifier::read(Operation &op, Value value) {
+  SmallVector<std::pair<Value, Extent>> worklist{{value, extentOf(value)}};
+  while (!worklist.empty()) {
+    auto [part, extent] = worklist.pop_back_val();
+    if (extent.empty())
+      continue;
+    if (auto alias = part.getDefiningOp<AliasOp>()) {
+      Value whole = alias->getOperand(alias.getAliasOperand());
+      int placed = alias.getPlacedOperand();
+      if (placed < 0) {
+        worklist.push_back({whole, extent});
+        continue;
+      }
+      Value piece = alias->getOperand(placed);
+      Extent inside = extentOf(piece);
+      if (!inside.overlaps(extent)) {
+        worklist.push_back({whole, extent});
+        continue;
+      }
+      worklist.push_back({piece, {std::max(extent.begin, inside.begin), std::min(extent.end, inside.end)}});
+      worklist.push_back({whole, {extent.begin, inside.begin}});
+      worklist.push_back({whole, {inside.end, extent.end}});
+      continue;
+    }
+    std::optional<int> other = arena.findOther(extent, writerOf.lookup(part));
+    if (!other)
+      continue;
+    InFlightDiagnostic diag = op.emitError() << "reads '" << userNameOf(value) << "'";
+    if (*other < 0)
+      diag << " outside of the arena";
+    else
+      diag << " after '" << writers[*other] << "' has been written over it";
+    return diag;
+  }
+  return success();
+}
+
+LogicalResult FunctionVerifier::checkWrite(Operation &op, Extent extent, const Twine &what, bool isAligned) {
+  if (extent.begin < 0 || extent.end > plan.arenaBytes)
+    return op.emitError() << what << " lies at " << extent.begin << " to " << extent.end << " of " << plan.arenaBytes
+                          << " bytes";
+  if (isAligned && extent.begin % plan.alignment != 0)
+    return op.emitError() << what << " lies at " << extent.begin << ", expected a multiple of " << plan.alignment;
+  if (llvm::any_of(writable, [&](Extent argument) { return argument.contains(extent); }))
+    return success();
+  for (auto &[key, entry] : plan.persistent)
+    if (entry.extent.overlaps(extent))
+      return op.emitError() << what << " is written over '" << entry.name << "', which this function does not update";
+  if (!extent.empty() && !plan.transient.contains(extent) &&
+      llvm::none_of(outputs, [&](Extent output) { return extent.contains(output); }))
+    return op.emitError() << what << " lies at " << extent.begin << " to " << extent.end
+                          << ", outside of the bytes of a step's own values, which begin at " << plan.transient.begin;
+  return success();
+}
+
+LogicalResult FunctionVerifier::run(Operation &op) {
+  for (Value operand : op.getOperands())
+    if (failed(read(op, operand)))
+      return failure();
+
+  // What the op writes: its results, then its scratch.
+  struct Write {
+    Extent extent;
+    std::string name;
+  };
+  SmallVector<Write> writes;
+  for (OpResult result : op.getResults()) {
+    std::string name = userNameOf(&op);
+    if (op.getNumResults() > 1)
+      name += ":" + std::to_string(result.getResultNumber());
+    writes.push_back({extentOf(result), name});
+    bool isInPlace = llvm::any_of(writable, [&](Extent e) { return e.contains(extentOf(result)); });
+    if (failed(checkWrite(op, extentOf(result), "'" + name + "'", !isInPlace && !isPacked(result))))
+      return failure();
+  }
+  SmallVector<RankedTensorType> scratch = getWorkspaceTypes(&op, plan.workers);
+  auto offsets = op.getAttrOfType<DenseI64ArrayAttr>("scrimp.workspace");
+  if ((offsets ? offsets.size() : 0) != static_cast<int64_t>(scratch.size()))
+    return op.emitError() << "has " << (offsets ? offsets.size() : 0) << " places for " << scratch.size()
+                          << " workspaces";
+  for (size_t i = 0; i < scratch.size(); ++i) {
+    int64_t bytes = scratch[i].getNumElements() * llvm::divideCeil(scratch[i].getElementTypeBitWidth(), 8);
+    writes.push_back({{offsets[i], offsets[i] + bytes}, "workspace of " + userNameOf(&op)});
+    if (failed(checkWrite(op, writes.back().extent, "a workspace", true)))
+      return failure();
+    if (llvm::any_of(writable, [&](Extent e) { return e.overlaps(writes.back().extent); }))
+      return op.emitError() << "a workspace lies inside an argument";
+  }
+  for (size_t i = 0; i < writes.size(); ++i) {
+    for (size_t j = 0; j < i; ++j)
+      if (writes[i].extent.overlaps(writes[j].extent))
+        return op.emitError() << "'" << writes[j].name << "' and '" << writes[i].name << "' overlap at "
+                              << std::max(writes[i].extent.begin, writes[j].extent.begin);
+    for (OpOperand &operand : op.getOpOperands()) {
+      Extent extent = extentOf(operand.get());
+      if (!writes[i].extent.overlaps(extent))
+        continue;
+      if (i < op.getNumResults() && extent == writes[i].extent && mayOverwrite(&op, operand.getOperandNumber(), i))
+        continue;
+      return op.emitError() << "'" << writes[i].name << "' is written over the operand '"
+                            << userNameOf(operand.get()) << "' while it is read";
+    }
+  }
+  for (auto [i, write] : llvm::enumerate(writes)) {
+    int writer = newWriter(write.name);
+    arena.write(write.extent, writer);
+    if (i < op.getNumResults())
+      writerOf[op.getResult(i)] = writer;
+  }
+  return success();
+}
+
+LogicalResult FunctionVerifier::runReturn(Operation &op) {
+  for (auto [i, value] : llvm::enumerate(op.getOperands())) {
+    if (auto updates = function.getResultAttrOfType<IntegerAttr>(i, ScrimpDialect::kUpdates)) {
+      BlockArgument argument = function.getArgument(updates.getInt());
+      if (extentOf(value) != extentOf(argument))
+        return op.emitError() << "the new value of '" << userNameOf(argument) << "' lies at "
+                              << addresses.lookup(value) << ", expected it at " << addresses.lookup(argument);
+    }
+    if (failed(read(op, value)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult mlir::scrimp::verifyPlan(ModuleOp module) { return PlanVerifier(module).verify(); }

@@ -1,0 +1,274 @@
+// scrimp-schedule: list scheduling for a lower peak. Dependences are those of SSA plus, where bytes are shared (buckets,
+// donated arguments), the order of reads and writes that the given order has.
+#include "scrimp/Analysis/MemoryUse.h"
+#include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Transforms/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/BitVector.h"
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+namespace mlir::scrimp {
+#define GEN_PASS_DEF_SCHEDULE
+#include "scrimp/Transforms/Passes.h.inc"
+} // namespace mlir::scrimp
+
+namespace {
+
+/// The ops of a function by their position in the given order, and what must come before what.
+class Dependences {
+public:
+  Dependences(func::FuncOp function, const Aliases &aliases) : function(function), aliases(aliases) {
+    for (Operation &op : function.getBody().front().without_terminator()) {
+      position[&op] = ops.size();
+      ops.push_back(&op);
+    }
+    successors.resize(ops.size());
+    for (auto [i, op] : llvm::enumerate(ops))
+      for (Value operand : op->getOperands())
+        if (Operation *producer = operand.getDefiningOp())
+          addEdge(position.lookup(producer), i);
+    addStorageEdges();
+    addLossEdges();
+  }
+
+  SmallVector<Operation *, 0> ops;
+  SmallVector<SmallVector<unsigned, 4>, 0> successors; // with repetitions
+  /// Whether the given order has an update before the loss that can come after it.
+  bool isOrderIllegal = false;
+
+private:
+  void addEdge(unsigned from, unsigned to) {
+    if (from != to)
+      successors[from].push_back(to);
+  }
+
+  /// In every storage: each write comes after the reads and the write of the same bytes that precede it. One sweep in
+  /// order; an interval map knows for each byte the last writer and its readers since.
+  void addStorageEdges() {
+    struct Run {
+      int64_t end;
+      int writer;
+      SmallVector<unsigned, 2> readers;
+    };
+    std::vector<std::map<int64_t, Run>> storages(aliases.getStorages().size());
+    for (auto [s, storage] : llvm::enumerate(aliases.getStorages()))
+      storages[s][0] = {storage.bytes, -1, {}};
+    auto cut = [](std::map<int64_t, Run> &runs, int64_t at) {
+      auto it = std::prev(runs.upper_bound(at));
+      if (it->first == at || at >= it->second.end)
+        return;
+      Run upper = it->second;
+      it->second.end = at;
+      runs[at] = std::move(upper);
+    };
+    for (auto [i, op] : llvm::enumerate(ops)) {
+      if (isViewLike(op) || isProgramConstant(op))
+        continue;
+      for (Value operand : op->getOperands()) {
+        Place place = aliases.getPlace(operand);
+        auto &runs = storages[place.storage];
+        cut(runs, place.offset);
+        cut(runs, place.offset + place.bytes);
+        for (auto it = runs.lower_bound(place.offset); it != runs.end() && it->first < place.offset + place.bytes; ++it)
+          it->second.readers.push_back(i);
+      }
+      for (Value result : op->getResults()) {
+        Place place = aliases.getPlace(result);
+        auto &runs = storages[place.storage];
+        cut(runs, place.offset);
+        cut(runs, place.offset + place.bytes);
+        auto it = runs.lower_bound(place.offset);
+        while (it != runs.end() && it->first < place.offset + place.bytes) {
+          if (it->second.writer >= 0)
+            addEdge(it->second.writer, i);
+          for (unsigned reader : it->second.readers)
+            addEdge(reader, i);
+          it = runs.erase(it);
+        }
+        runs[place.offset] = {place.offset + place.bytes, static_cast<int>(i), {}};
+      }
+    }
+  }
+
+  /// Updates of arguments come after the loss, apart from those that it depends on.
+  void addLossEdges() {
+    Operation *loss = nullptr;
+    for (auto [i, value] : llvm::enumerate(function.getBody().front().getTerminator()->getOperands())) {
+      auto output = function.getResultAttrOfType<StringAttr>(i, ScrimpDialect::kOutput);
+      if (output && output.getValue() == "loss")
+        loss = value.getDefiningOp();
+    }
+    while (loss && isViewLike(loss))
+      loss = loss->getOperand(cast<AliasOp>(loss).getAliasOperand()).getDefiningOp();
+    if (!loss)
+      return;
+    unsigned lossPosition = position.lookup(loss);
+    llvm::BitVector before(ops.size()); // what the loss depends on
+    before.set(lossPosition);
+    for (unsigned i = lossPosition; i-- > 0;)
+      if (llvm::any_of(successors[i], [&](unsigned s) { return before.test(s); }))
+        before.set(i);
+    for (auto [i, op] : llvm::enumerate(ops)) {
+      bool isUpdate = !isViewLike(op) && llvm::any_of(op->getResults(), [&](Value result) {
+        return isa<BlockArgument>(aliases.getStorages()[aliases.getPlace(result).storage].root);
+      });
+      if (!isUpdate || before.test(i))
+        continue;
+      addEdge(lossPosition, i);
+      isOrderIllegal |= i < lossPosition;
+    }
+  }
+
+  func::FuncOp function;
+  const Aliases &aliases;
+  llvm::DenseMap<Operation *, unsigned> position;
+};
+
+/// Of the ready ops that add to what is live: by the given order, or first what is needed first.
+enum class Preference { GivenOrder, EarliestNeed };
+
+class ListScheduler {
+public:
+  ListScheduler(const Dependences &graph, const Aliases &aliases, const MemoryUse &use)
+      : graph(graph), storages(aliases.getStorages().size()) {
+    for (auto [s, storage] : llvm::enumerate(aliases.getStorages()))
+      storages[s].bytes = storage.bytes;
+    for (const PersistentBlock &block : use.persistent)
+      storages[aliases.getPlace(block.root).storage].bytes = 0;
+    // What the caller gets is never freed.
+    for (Value value : use.ops.back()->getOperands())
+      ++storages[aliases.getPlace(value).storage].remaining;
+    accesses.resize(graph.ops.size());
+    for (auto [i, op] : llvm::enumerate(graph.ops)) {
+      if (isViewLike(op))
+        continue;
+      for (Value value : op->getOperands())
+        addAccess(i, aliases.getPlace(value).storage);
+      for (Value value : op->getResults())
+        addAccess(i, aliases.getPlace(value).storage);
+    }
+  }
+
+  SmallVector<unsigned> schedule(Preference preference) {
+    size_t count = graph.ops.size();
+    SmallVector<unsigned> waitsFor(count, 0), need(count), order;
+    for (auto &list : graph.successors)
+      for (unsigned s : list)
+        ++waitsFor[s];
+    for (unsigned i = count; i-- > 0;) {
+      need[i] = i;
+      if (preference == Preference::GivenOrder || graph.successors[i].empty())
+        continue;
+      need[i] = count;
+      for (unsigned s : graph.successors[i])
+        need[i] = std::min(need[i], isViewLike(graph.ops[s]) ? need[s] : s);
+    }
+    auto makeKey = [&](unsigned i) -> Key {
+      int64_t delta = getDelta(i);
+      return delta <= 0 ? Key{delta, need[i], i} : Key{1, need[i], i};
+    };
+    std::set<Key> ready;
+    SmallVector<Key> keys(count);
+    auto enter = [&](unsigned i) { ready.insert(keys[i] = makeKey(i)); };
+    for (unsigned i = 0; i < count; ++i)
+      if (waitsFor[i] == 0)
+        enter(i);
+    SmallVector<bool> isDone(count, false);
+    while (!ready.empty()) {
+      unsigned i = std::get<2>(*ready.begin());
+      ready.erase(ready.begin());
+      isDone[i] = true;
+      order.push_back(i);
+      for (unsigned s : accesses[i]) {
+        Access &storage = storages[s];
+        bool isFirst = !std::exchange(storage.isAllocated, true);
+        if (--storage.remaining > 1 && !isFirst)
+          continue;
+        for (unsigned other : storage.users)
+          if (!isDone[other] && waitsFor[other] == 0) {
+            ready.erase(keys[other]);
+            enter(other);
+          }
+      }
+      for (unsigned s : graph.successors[i])
+        if (--waitsFor[s] == 0)
+          enter(s);
+    }
+    return order;
+  }
+
+private:
+  using Key = std::tuple<int64_t, unsigned, unsigned>;
+  struct Access {
+    int64_t bytes = 0;
+    unsigned remaining = 0; // ops that have yet to touch it
+    bool isAllocated = false;
+    SmallVector<unsigned, 4> users;
+  };
+
+  void addAccess(unsigned op, unsigned storage) {
+    if (storages[storage].bytes == 0 || llvm::is_contained(accesses[op], storage))
+      return;
+    accesses[op].push_back(storage);
+    storages[storage].users.push_back(op);
+    ++storages[storage].remaining;
+  }
+
+  /// How many more bytes are live after the op than before.
+  int64_t getDelta(unsigned op) const {
+    int64_t delta = 0;
+    for (unsigned s : accesses[op]) {
+      const Access &storage = storages[s];
+      delta += (storage.isAllocated ? 0 : storage.bytes) - (storage.remaining == 1 ? storage.bytes : 0);
+    }
+    return delta;
+  }
+
+  const Dependences &graph;
+  SmallVector<Access, 0> storages;
+  SmallVector<SmallVector<unsigned, 4>, 0> accesses; // by op
+};
+
+struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (function.isExternal())
+      return;
+    FailureOr<Aliases> aliases = Aliases::compute(function);
+    if (failed(aliases))
+      return signalPassFailure();
+    Dependences graph(function, *aliases);
+    SmallVector<unsigned> best = llvm::to_vector(llvm::seq<unsigned>(0, graph.ops.size()));
+    int64_t bestPeak = graph.isOrderIllegal ? std::numeric_limits<int64_t>::max() : getPeak(*aliases);
+    MemoryUse use = computeMemoryUse(function, *aliases, /*workers=*/1);
+    for (Preference preference : {Preference::GivenOrder, Preference::EarliestNeed}) {
+      SmallVector<unsigned> order = ListScheduler(graph, *aliases, use).schedule(preference);
+      assert(order.size() == graph.ops.size() && "cyclic dependences");
+      apply(graph, order);
+      if (int64_t peak = getPeak(*aliases); peak < bestPeak) {
+        bestPeak = peak;
+        best = std::move(order);
+      }
+    }
+    apply(graph, best);
+  }
+
+  void apply(const Dependences &graph, ArrayRef<unsigned> order) {
+    Operation *terminator = getOperation().getBody().front().getTerminator();
+    for (unsigned i : order)
+      graph.ops[i]->moveBefore(terminator);
+  }
+
+  /// The largest live set under the present order. Places do not depend on the order, so `aliases` stays good.
+  int64_t getPeak(const Aliases &aliases) {
+    return planner::lowerBound(
+        computeMemoryUse(getOperation(), aliases, /*workers=*/1).getProblem(/*alignment=*/64));
+  }
+};
+} // namespace

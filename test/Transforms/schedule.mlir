@@ -1,0 +1,90 @@
+// RUN: scrimp-opt %s --scrimp-schedule --split-input-file | FileCheck %s
+// RUN: scrimp-opt %s --scrimp-schedule --scrimp-plan-memory --split-input-file -o /dev/null
+
+// Both gradients come before both updates; each update frees a gradient, so it runs as soon as its gradient is there:
+// the second gradient needs the first parameter no more.
+// CHECK-LABEL: @updates_early
+func.func @updates_early(%x: tensor<8xf32> {scrimp.name = "x", scrimp.input = 0 : i64},
+                         %p: tensor<8xf32> {scrimp.name = "p", scrimp.param = "trainable"},
+                         %q: tensor<8xf32> {scrimp.name = "q", scrimp.param = "trainable"})
+    -> (tensor<8xf32> {scrimp.updates = 1 : i64}, tensor<8xf32> {scrimp.updates = 2 : i64}) {
+  // CHECK: %[[G:.*]] = scrimp.mul
+  // CHECK: scrimp.sub %{{.*}}, %[[G]]
+  // CHECK: %[[H:.*]] = scrimp.mul
+  // CHECK: scrimp.sub %{{.*}}, %[[H]]
+  %g = scrimp.mul %x, %p : tensor<8xf32>
+  %h = scrimp.mul %x, %q : tensor<8xf32>
+  %p1 = scrimp.sub %p, %g : tensor<8xf32>
+  %q1 = scrimp.sub %q, %h : tensor<8xf32>
+  return %p1, %q1 : tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// A tied parameter: the second gradient still reads the old p, through a view of the bucket, so p's update waits for
+// it. Nothing but the shared bytes says so.
+// CHECK-LABEL: @update_waits_for_reader
+func.func @update_waits_for_reader(%x: tensor<8xf32> {scrimp.name = "x", scrimp.input = 0 : i64},
+                                   %p: tensor<16xf32> {scrimp.name = "p", scrimp.param = "trainable"})
+    -> (tensor<16xf32> {scrimp.updates = 1 : i64}) {
+  %p0 = scrimp.view %p at 0 : tensor<16xf32> -> tensor<8xf32>
+  %p1 = scrimp.view %p at 8 : tensor<16xf32> -> tensor<8xf32>
+  %all = scrimp.view %p at 0 : tensor<16xf32> -> tensor<16xf32>
+  // CHECK: scrimp.mul
+  // CHECK: scrimp.reduce
+  // CHECK: scrimp.sub
+  %g0 = scrimp.mul %x, %p0 : tensor<8xf32>
+  %norm = scrimp.reduce sum, %all [0] : tensor<16xf32> -> tensor<f32>
+  %scale = scrimp.broadcast %norm : tensor<f32> -> tensor<8xf32>
+  %q0 = scrimp.sub %p0, %g0 : tensor<8xf32>
+  %q1 = scrimp.mul %p1, %scale : tensor<8xf32>
+  %b0 = scrimp.pack %q0 into %p at 0 : tensor<8xf32>, tensor<16xf32>
+  %b1 = scrimp.pack %q1 into %b0 at 8 : tensor<8xf32>, tensor<16xf32>
+  return %b1 : tensor<16xf32>
+}
+
+// -----
+
+// A running statistic is updated after the loss is known, although the given order has it before: a step whose loss is
+// not finite changes nothing.
+// CHECK-LABEL: @updates_after_loss
+func.func @updates_after_loss(%x: tensor<8xf32> {scrimp.name = "x", scrimp.input = 0 : i64},
+                              %s: tensor<8xf32> {scrimp.name = "mean", scrimp.state})
+    -> (tensor<f32> {scrimp.output = "loss"}, tensor<8xf32> {scrimp.updates = 1 : i64}) {
+  // CHECK: scrimp.reduce
+  // CHECK: scrimp.add
+  %new = scrimp.add %s, %x : tensor<8xf32>
+  %loss = scrimp.reduce sum, %x [0] : tensor<8xf32> -> tensor<f32>
+  return %loss, %new : tensor<f32>, tensor<8xf32>
+}
+
+// -----
+
+// The big values are made one by one instead of all at first: a, its sum, b, its sum.
+// CHECK-LABEL: @free_first
+func.func @free_first(%x: tensor<1024xf32> {scrimp.name = "x", scrimp.input = 0 : i64}) -> tensor<f32> {
+  // CHECK: scrimp.exp
+  // CHECK-NEXT: scrimp.reduce
+  // CHECK-NEXT: scrimp.tanh
+  // CHECK-NEXT: scrimp.reduce
+  %a = scrimp.exp %x : tensor<1024xf32>
+  %b = scrimp.tanh %x : tensor<1024xf32>
+  %c = scrimp.reduce sum, %a [0] : tensor<1024xf32> -> tensor<f32>
+  %d = scrimp.reduce sum, %b [0] : tensor<1024xf32> -> tensor<f32>
+  %y = scrimp.add %c, %d : tensor<f32>
+  return %y : tensor<f32>
+}
+
+// -----
+
+// Nothing to gain: the given order stays.
+// CHECK-LABEL: @order_stays
+func.func @order_stays(%x: tensor<8xf32> {scrimp.name = "x", scrimp.input = 0 : i64}) -> tensor<8xf32> {
+  // CHECK: scrimp.exp
+  // CHECK-NEXT: scrimp.tanh
+  // CHECK-NEXT: scrimp.add
+  %a = scrimp.exp %x : tensor<8xf32>
+  %b = scrimp.tanh %x : tensor<8xf32>
+  %y = scrimp.add %a, %b : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
