@@ -125,9 +125,19 @@ private:
              EnumNameSegmentKind(sorted[i]->kind()));
   }
 
+  /// FlatBuffers' own verifier checks the alignment of tables but not of what a vector holds.
+  template <typename T> bool aligned(const flatbuffers::Vector<T> *vector) {
+    bool ok = !vector || reinterpret_cast<uintptr_t>(vector->Data()) % 8 == 0;
+    if (!ok)
+      fail("a vector is not aligned to 8 bytes");
+    return ok;
+  }
+
   /// Type, shape and place of anything with elements.
   void place(const char *what, std::string_view name, DType type, const flatbuffers::Vector<int64_t> *shape,
              uint64_t offset) {
+    if (!aligned(shape))
+      return;
     if (!isKnown(type))
       return fail("%s '%.*s' has unknown type %d", what, (int)name.size(), name.data(), (int)type);
     uint64_t bytes = static_cast<uint64_t>(elementBytes(type));
@@ -234,6 +244,8 @@ private:
 
   void ranges(const flatbuffers::Vector<const Range *> *buffers, std::string_view what) {
     size_t index = 0;
+    if (!aligned(buffers))
+      return;
     for (const Range *range : items(buffers)) {
       if (!inArena(range->offset(), range->bytes()))
         return fail("buffer %zu of %.*s lies outside the arena", index, (int)what.size(), what.data());
@@ -264,7 +276,7 @@ private:
     ranges(call->buffers(), name);
     if (!isKnown(call->dtype()))
       fail("%.*s has unknown type %d", (int)name.size(), name.data(), (int)call->dtype());
-    if (status.failed())
+    if (!aligned(call->ints()) || !aligned(call->floats()) || status.failed())
       return;
     LibraryArguments arguments;
     std::vector<char *> pointers(items(call->buffers()).size());
@@ -290,6 +302,9 @@ private:
 
   void verifyCopy(const Copy *copy) {
     const Range *source = copy->source(), *target = copy->target();
+    for (const Range *range : {source, target})
+      if (reinterpret_cast<uintptr_t>(range) % 8)
+        return fail("a range is not aligned to 8 bytes");
     if (!source || !target || source->bytes() != target->bytes())
       return fail("a copy between ranges of different length");
     if (!inArena(source->offset(), source->bytes()) || !inArena(target->offset(), target->bytes()))

@@ -68,7 +68,7 @@ template <typename T> double largestDifference(const std::vector<T> &a, const st
 
 /// Bitwise, NaN and signed zeros included.
 template <typename T> bool sameBits(const std::vector<T> &a, const std::vector<T> &b) {
-  return a.size() == b.size() && memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+  return a.size() == b.size() && (a.empty() || memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 } // namespace scrimp::runtime
