@@ -40,6 +40,23 @@ def Autodiff : Pass<"scrimp-autodiff", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
+def FormKernels : Pass<"scrimp-form-kernels", "::mlir::ModuleOp"> {
+  let summary = "Group graph ops into kernels";
+  let description = [{
+    Every op that is computed by generated code goes into a `scrimp.kernel`. Elementwise ops of one shape share a kernel
+    where one reads the other element by element and no path leaves the group and comes back. An op that is free to
+    compute again (a broadcast, a splat) is copied into each kernel that reads it, and stored only for a library call,
+    a view or the function's result. Fusion moves no rounding: bits are those of `fuse=false`.
+
+    Requires: functions of one block; updates written out as ops.
+    Ensures: a function holds kernels, library calls, views and constants that are no splats.
+    Fails: at an op that has no kernel.
+    Example: test/Transforms/form-kernels.mlir
+  }];
+  let options = [Option<"fuse", "fuse", "bool", "true", "Let ops share kernels; otherwise every op gets its own">];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
 def Schedule : Pass<"scrimp-schedule", "::mlir::func::FuncOp"> {
   let summary = "Reorder a function so that less is live at once";
   let description = [{

@@ -1,0 +1,56 @@
+// Which ops may share a kernel, and which buffers a kernel may overwrite. Kernel formation asks it, and so does whoever
+// weighs recomputing a value inside its consumer's kernel.
+#ifndef SCRIMP_ANALYSIS_FUSIONLEGALITY_H
+#define SCRIMP_ANALYSIS_FUSIONLEGALITY_H
+
+#include "scrimp/Dialect/Scrimp.h"
+
+namespace mlir::scrimp {
+
+/// Whether the op is computed again in each kernel that reads it, and stored only for those that are no kernels.
+bool isFreeProducer(Operation *op);
+
+/// A constant that is stored with the program.
+bool isStoredConstant(Operation *op);
+
+/// A map op that is worth storing: what fusion groups are made of.
+bool isFusibleMap(Operation *op);
+
+/// Whether the user's kernel may compute the operand's elements where it reads them: both ends are fusible map ops of
+/// one shape, and the user reads element i for its own element i.
+bool isPointwiseUse(OpOperand &use);
+
+/// Scratch buffers of an op or of the op inside a kernel, in the order of a launch's buffers (see KernelOp).
+SmallVector<RankedTensorType> getWorkspaceTypes(Operation *op, int64_t workers);
+
+/// Whether result `result` of a kernel may take operand `operand`'s bytes when the operand dies there: every element
+/// of the operand is read only for the same element of the results. Byte sizes are the caller's to compare.
+bool mayOverwrite(KernelRegionOp kernel, unsigned operand, unsigned result);
+
+/// A partition of a block's ops into groups that each may become one kernel. An op starts alone; groups stay convex:
+/// no path leaves a group and comes back.
+class FusionGroups {
+public:
+  explicit FusionGroups(Block &block);
+
+  /// The ops of `op`'s group, in block order.
+  ArrayRef<Operation *> getMembers(Operation *op) const { return members[groupOf.lookup(op)]; }
+  bool sameGroup(Operation *a, Operation *b) const { return groupOf.lookup(a) == groupOf.lookup(b); }
+
+  /// Whether the groups of two fusible map ops, joined by a pointwise use, can become one.
+  bool mayFuse(Operation *producer, Operation *consumer) const;
+
+  /// Makes them one.
+  void fuse(Operation *a, Operation *b);
+
+private:
+  bool pathLeavesAndReturns(unsigned from, unsigned to) const;
+
+  Block &block;
+  DenseMap<Operation *, unsigned> groupOf, position;
+  std::vector<SmallVector<Operation *, 1>> members;
+};
+
+} // namespace mlir::scrimp
+
+#endif

@@ -1,0 +1,93 @@
+// Loops for scrimp.kernel regions. A map kernel is one loop nest around the composition of its ops' element functions; a
+// rows kernel is a loop over its op's units.
+#include "scrimp/Analysis/FusionLegality.h"
+#include "scrimp/Codegen/Kernels.h"
+
+#include "KernelEmitter.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+/// What one thread should take at a time at least: handing out a range costs about a microsecond.
+static constexpr int64_t kGrainWork = 32768;
+
+/// Two kernels with one key share code: the body without locations and discardable attributes, and the workspaces.
+static std::string keyOf(KernelRegionOp kernel, int64_t workers) {
+  OwningOpRef<KernelRegionOp> clone = kernel.clone();
+  clone->walk([](Operation *op) {
+    SmallVector<StringAttr> discardable;
+    for (NamedAttribute attr : op->getDiscardableAttrs())
+      discardable.push_back(attr.getName());
+    for (StringAttr name : discardable)
+      op->removeDiscardableAttr(name);
+  });
+  std::string key;
+  llvm::raw_string_ostream os(key);
+  clone->getBody().front().print(os);
+  for (Operation &op : clone->getBody().front())
+    op.print(os, OpPrintingFlags().printGenericOpForm().useLocalScope());
+  for (Type type : kernel.getInputs().getTypes())
+    os << type << ";";
+  for (RankedTensorType type : getWorkspaceTypes(kernel, workers))
+    os << type << ";";
+  return key;
+}
+
+static int64_t getBytes(TypeRange types) {
+  int64_t bytes = 0;
+  for (Type type : types) {
+    auto tensor = cast<RankedTensorType>(type);
+    bytes += tensor.getNumElements() * llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
+  }
+  return bytes;
+}
+
+/// Units that make up kGrainWork bytes or operations. Elements go by whole cache lines.
+static int64_t getGrain(KernelRegionOp kernel, int64_t units, bool unitIsElement) {
+  int64_t work = std::max(getBytes(kernel.getOperandTypes()) + getBytes(kernel.getResultTypes()), kernel.getFlops());
+  int64_t grain = std::max<int64_t>(1, llvm::divideCeil(kGrainWork * units, std::max<int64_t>(work, 1)));
+  return unitIsElement ? llvm::alignTo(grain, 64) : grain;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::emitKernels(ModuleOp module, int64_t workers) {
+  MLIRContext *context = module.getContext();
+  context->loadDialect<func::FuncDialect, arith::ArithDialect, math::MathDialect, memref::MemRefDialect,
+                       scf::SCFDialect>();
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
+  struct Emitted {
+    std::string symbol;
+    KernelShape shape;
+  };
+  llvm::StringMap<Emitted> known;
+  OpBuilder builder(context);
+  auto result = module.walk([&](KernelRegionOp kernel) {
+    auto [entry, isNew] = known.try_emplace(keyOf(kernel, workers));
+    Emitted &emitted = entry->second;
+    if (isNew) {
+      emitted.symbol = "k" + std::to_string(known.size() - 1);
+      builder.setInsertionPointToEnd(kernels->getBody());
+      FailureOr<KernelShape> shape = emitKernelFunction(builder, kernel, emitted.symbol, workers);
+      if (failed(shape))
+        return WalkResult::interrupt();
+      emitted.shape = *shape;
+    }
+    kernel->setAttr("scrimp.symbol", builder.getStringAttr(emitted.symbol));
+    kernel->setAttr("scrimp.units", builder.getI64IntegerAttr(emitted.shape.units));
+    kernel->setAttr("scrimp.grain", builder.getI64IntegerAttr(
+                                        getGrain(kernel, emitted.shape.units, emitted.shape.unitIsElement)));
+    return WalkResult::skip();
+  });
+  if (result.wasInterrupted())
+    return failure();
+  PassManager cleanUp(context);
+  cleanUp.addPass(createCanonicalizerPass());
+  cleanUp.addPass(createCSEPass());
+  if (failed(cleanUp.run(*kernels)))
+    return failure();
+  return kernels;
+}

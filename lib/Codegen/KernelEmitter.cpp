@@ -1,0 +1,279 @@
+// The function of one kernel. All buffers are flat: an access at the indices of the loop is an access at the loop's own
+// linear index, so a kernel whose accesses all are needs no index arithmetic.
+#include "KernelEmitter.h"
+
+#include "scrimp/Analysis/FusionLegality.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Iterators.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+/// Longer inner loops are cut into pieces, so that threads can share a long row.
+static constexpr int64_t kLongRow = 8192, kRowPiece = 4096;
+
+/// Marks index arithmetic that a map kernel would rather do without.
+static constexpr llvm::StringLiteral kInnerIndex = "scrimp.inner_index";
+
+static Type storedElementType(Type type) { return type.isInteger(1) ? IntegerType::get(type.getContext(), 8) : type; }
+
+static MemRefType bufferType(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return MemRefType::get({tensor.getNumElements()}, storedElementType(tensor.getElementType()));
+}
+
+static int64_t product(ArrayRef<int64_t> sizes) {
+  int64_t result = 1;
+  for (int64_t size : sizes)
+    result *= size;
+  return result;
+}
+
+namespace {
+/// The indices of a map kernel's loops: dimensions of size 1 are left out, the last `innerSizes.size()` are run through
+/// by one loop.
+struct IterationSpace {
+  SmallVector<int64_t> outerSizes, innerSizes;
+  SmallVector<Value> ivs; // outer, then inner
+  Value row, linear, inner;
+};
+
+class KernelEmitter {
+public:
+  KernelEmitter(OpBuilder &builder, KernelRegionOp kernel, StringRef symbol, int64_t workers)
+      : kernel(kernel), body(kernel.getBody().front()), loc(kernel.getLoc()) {
+    SmallVector<Type> types;
+    for (Type type : llvm::concat<const Type>(SmallVector<Type>(kernel.getOperandTypes()),
+                                              SmallVector<Type>(kernel.getResultTypes())))
+      types.push_back(bufferType(type));
+    size_t numBuffers = types.size();
+    for (RankedTensorType type : getWorkspaceTypes(kernel, workers))
+      types.push_back(MemRefType::get(type.getShape(), type.getElementType()));
+    size_t numPointers = types.size();
+    types.append(2, builder.getIndexType());
+    function = func::FuncOp::create(builder, loc, symbol, builder.getFunctionType(types, {}));
+    Block *entry = function.addEntryBlock();
+    auto arguments = ValueRange(entry->getArguments());
+    inputs = arguments.take_front(kernel.getNumOperands());
+    outputs = arguments.slice(kernel.getNumOperands(), kernel.getNumResults());
+    workspaces = arguments.slice(numBuffers, numPointers - numBuffers);
+    begin = arguments[numPointers];
+    end = arguments[numPointers + 1];
+    this->builder.emplace(OpBuilder::atBlockEnd(entry));
+    func::ReturnOp::create(*this->builder, loc);
+    this->builder->setInsertionPointToStart(entry);
+  }
+
+  void erase() { function.erase(); }
+  bool usesInnerIndex();
+  KernelShape emitMap(ArrayRef<int64_t> shape, size_t numOuter);
+  KernelShape emitRows(KernelOp op);
+
+private:
+  Value load(OpBuilder &b, Value value, ValueRange indices);
+  Value compute(OpBuilder &b, OpResult value, ValueRange indices);
+  Value linearIndex(OpBuilder &b, ArrayRef<int64_t> shape, ValueRange indices);
+  Value loadBuffer(OpBuilder &b, Value buffer, RankedTensorType type, ValueRange indices);
+  void storeBuffer(OpBuilder &b, Value buffer, RankedTensorType type, ValueRange indices, Value value);
+  void emitMapElement(OpBuilder &b, ArrayRef<int64_t> shape);
+
+  KernelRegionOp kernel;
+  Block &body;
+  Location loc;
+  func::FuncOp function;
+  std::optional<OpBuilder> builder;
+  SmallVector<Value> inputs, outputs, workspaces;
+  Value begin, end;
+  std::optional<IterationSpace> space; // of map kernels
+  /// Elements that a map kernel has computed, by value and indices.
+  std::map<std::pair<void *, std::vector<void *>>, Value> computed;
+};
+} // namespace
+
+Value KernelEmitter::linearIndex(OpBuilder &b, ArrayRef<int64_t> shape, ValueRange indices) {
+  SmallVector<int64_t> sizes;
+  SmallVector<Value> kept;
+  for (auto [size, index] : llvm::zip_equal(shape, indices))
+    if (size != 1) {
+      sizes.push_back(size);
+      kept.push_back(index);
+    }
+  if (!space)
+    return emitLinearize(b, loc, kept, sizes);
+  size_t numInner = space->innerSizes.size();
+  ArrayRef<Value> inner = ArrayRef(space->ivs).take_back(numInner);
+  if (sizes.size() < numInner || ArrayRef(kept).take_back(numInner) != inner ||
+      ArrayRef(sizes).take_back(numInner) != ArrayRef(space->innerSizes))
+    return emitLinearize(b, loc, kept, sizes);
+  kept.truncate(kept.size() - numInner);
+  sizes.truncate(sizes.size() - numInner);
+  if (ArrayRef(kept) == ArrayRef(space->ivs).drop_back(numInner) && ArrayRef(sizes) == ArrayRef(space->outerSizes))
+    return space->linear;
+  Value row = emitLinearize(b, loc, kept, sizes);
+  Value base = arith::MulIOp::create(b, loc, row, emitIndex(b, loc, product(space->innerSizes)));
+  return arith::AddIOp::create(b, loc, base, space->inner);
+}
+
+Value KernelEmitter::loadBuffer(OpBuilder &b, Value buffer, RankedTensorType type, ValueRange indices) {
+  Value value = memref::LoadOp::create(b, loc, buffer, linearIndex(b, type.getShape(), indices));
+  return emitConvert(b, loc, value, type.getElementType());
+}
+
+void KernelEmitter::storeBuffer(OpBuilder &b, Value buffer, RankedTensorType type, ValueRange indices, Value value) {
+  value = emitConvert(b, loc, value, storedElementType(type.getElementType()));
+  memref::StoreOp::create(b, loc, value, buffer, linearIndex(b, type.getShape(), indices));
+}
+
+/// Whether `inner` is `outer` or lies inside an op of it, so that values of `outer` computed before are visible.
+static bool isInside(Block *inner, Block *outer) {
+  while (inner && inner != outer)
+    inner = inner->getParentOp() ? inner->getParentOp()->getBlock() : nullptr;
+  return inner;
+}
+
+Value KernelEmitter::load(OpBuilder &b, Value value, ValueRange indices) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!space)
+    return argument ? loadBuffer(b, inputs[argument.getArgNumber()], tensorType(value), indices)
+                    : compute(b, cast<OpResult>(value), indices);
+  std::pair<void *, std::vector<void *>> key(value.getAsOpaquePointer(), {});
+  for (Value index : indices)
+    key.second.push_back(index.getAsOpaquePointer());
+  auto known = computed.find(key);
+  if (known != computed.end() && isInside(b.getInsertionBlock(), known->second.getParentBlock()))
+    return known->second;
+  Value element = argument ? loadBuffer(b, inputs[argument.getArgNumber()], tensorType(value), indices)
+                           : compute(b, cast<OpResult>(value), indices);
+  computed[key] = element;
+  return element;
+}
+
+Value KernelEmitter::compute(OpBuilder &b, OpResult value, ValueRange indices) {
+  Operation *op = value.getOwner();
+  return cast<KernelOp>(op).emitElement(b, loc, indices, [&](OpBuilder &inner, unsigned operand, ValueRange at) {
+    return load(inner, op->getOperand(operand), at);
+  })[value.getResultNumber()];
+}
+
+void KernelEmitter::emitMapElement(OpBuilder &b, ArrayRef<int64_t> shape) {
+  SmallVector<Value> indices;
+  auto next = space->ivs.begin();
+  Value zero = emitIndex(b, loc, 0);
+  for (int64_t size : shape)
+    indices.push_back(size == 1 ? zero : *next++);
+  // All loads come before the first store: an output may be an input's own bytes.
+  SmallVector<Value> elements;
+  ValueRange yielded = body.getTerminator()->getOperands();
+  for (Value value : yielded)
+    elements.push_back(load(b, value, indices));
+  for (auto [value, element, buffer] : llvm::zip_equal(yielded, elements, outputs))
+    storeBuffer(b, buffer, tensorType(value), indices, element);
+}
+
+/// One loop over the dimensions after the first `numOuter`, a unit for each index of those before.
+KernelShape KernelEmitter::emitMap(ArrayRef<int64_t> shape, size_t numOuter) {
+  SmallVector<int64_t> sizes;
+  llvm::copy_if(shape, std::back_inserter(sizes), [](int64_t size) { return size != 1; });
+  space.emplace();
+  space->outerSizes.assign(sizes.begin(), sizes.begin() + numOuter);
+  space->innerSizes.assign(sizes.begin() + numOuter, sizes.end());
+  int64_t rows = product(space->outerSizes), inner = product(space->innerSizes);
+  OpBuilder &b = *builder;
+  auto emitInner = [&](OpBuilder &outer, Value from, Value to, Value base) {
+    emitLoop(
+        outer, loc, from, to,
+        [&](OpBuilder &inside, Value j) {
+          space->inner = j;
+          space->linear = base ? Value(arith::AddIOp::create(inside, loc, base, j)) : j;
+          size_t before = inside.getInsertionBlock()->getOperations().size();
+          llvm::append_range(space->ivs, emitDelinearize(inside, loc, j, space->innerSizes));
+          auto last = inside.getInsertionPoint();
+          for (size_t n = inside.getInsertionBlock()->getOperations().size(); n > before; --n)
+            (--last)->setAttr(kInnerIndex, inside.getUnitAttr());
+          emitMapElement(inside, shape);
+        },
+        /*parallel=*/true);
+  };
+  if (numOuter == 0) {
+    emitInner(b, begin, end, nullptr);
+    return {rows * inner, true};
+  }
+  int64_t pieces = inner > kLongRow ? llvm::divideCeil(inner, kRowPiece) : 1;
+  emitLoop(b, loc, begin, end, [&](OpBuilder &outer, Value unit) {
+    Value row = unit, from = emitIndex(outer, loc, 0), to = emitIndex(outer, loc, inner);
+    if (pieces > 1) {
+      Value count = emitIndex(outer, loc, pieces), length = emitIndex(outer, loc, kRowPiece);
+      row = arith::DivUIOp::create(outer, loc, unit, count);
+      from = arith::MulIOp::create(outer, loc, arith::RemUIOp::create(outer, loc, unit, count), length);
+      to = arith::MinUIOp::create(outer, loc, to, arith::AddIOp::create(outer, loc, from, length));
+    }
+    space->row = row;
+    space->ivs = emitDelinearize(outer, loc, row, space->outerSizes);
+    Value base = arith::MulIOp::create(outer, loc, row, emitIndex(outer, loc, inner));
+    emitInner(outer, from, to, base);
+  });
+  return {inner == 0 ? 0 : rows * pieces, false};
+}
+
+bool KernelEmitter::usesInnerIndex() {
+  bool found = false;
+  function.walk<WalkOrder::PostOrder, ReverseIterator>([&](Operation *op) {
+    if (isOpTriviallyDead(op))
+      op->erase();
+    else
+      found |= op->hasAttr(kInnerIndex);
+  });
+  return found;
+}
+
+KernelShape KernelEmitter::emitRows(KernelOp op) {
+  unsigned numOperands = op->getNumOperands();
+  auto readOperand = [&](OpBuilder &b, unsigned operand, ValueRange indices) {
+    if (operand < numOperands)
+      return load(b, op->getOperand(operand), indices);
+    unsigned result = operand - numOperands;
+    return loadBuffer(b, outputs[result], tensorType(op->getResult(result)), indices);
+  };
+  auto writeResult = [&](OpBuilder &b, unsigned result, ValueRange indices, Value value) {
+    storeBuffer(b, outputs[result], tensorType(op->getResult(result)), indices, value);
+  };
+  emitLoop(*builder, loc, begin, end,
+           [&](OpBuilder &b, Value unit) { op.emitUnit(b, loc, unit, readOperand, writeResult, workspaces); });
+  return {op.getNumUnits(), false};
+}
+
+FailureOr<KernelShape> mlir::scrimp::emitKernelFunction(OpBuilder &builder, KernelRegionOp kernel, StringRef symbol,
+                                                        int64_t workers) {
+  Block &body = kernel.getBody().front();
+  KernelOp rowsOp;
+  for (Operation &op : body.without_terminator()) {
+    auto inner = cast<KernelOp>(op);
+    if (inner.getKernelFamily() == KernelFamily::Map)
+      continue;
+    if (inner.getKernelFamily() != KernelFamily::Rows || rowsOp)
+      return op.emitError() << "'" << op.getName() << "' cannot share a kernel; scrimp-form-kernels puts one op of its "
+                            << "family into a kernel of its own";
+    rowsOp = inner;
+  }
+  if (llvm::all_of(kernel.getResults(), [](Value result) { return tensorType(result).getNumElements() == 0; })) {
+    KernelEmitter(builder, kernel, symbol, workers);
+    return KernelShape();
+  }
+  if (rowsOp)
+    return KernelEmitter(builder, kernel, symbol, workers).emitRows(rowsOp);
+
+  ArrayRef<int64_t> shape = shapeOf(kernel.getResult(0));
+  // The fewer outer dimensions, the longer the inner loop; what reads by an index inside it sets the bound.
+  size_t rank = llvm::count_if(shape, [](int64_t size) { return size != 1; });
+  for (size_t numOuter = 0;; ++numOuter) {
+    KernelEmitter emitter(builder, kernel, symbol, workers);
+    KernelShape result = emitter.emitMap(shape, numOuter);
+    if (numOuter + 1 >= rank || !emitter.usesInnerIndex())
+      return result;
+    emitter.erase();
+  }
+}

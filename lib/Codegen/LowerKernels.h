@@ -1,0 +1,17 @@
+// Steps of lowering that CPU and GPU share.
+#ifndef SCRIMP_LIB_CODEGEN_LOWERKERNELS_H
+#define SCRIMP_LIB_CODEGEN_LOWERKERNELS_H
+
+#include "mlir/Pass/Pass.h"
+
+namespace mlir::scrimp {
+
+/// Rewrites math ops for which LLVM has no correctly vectorised function. See MathExpansion.cpp.
+std::unique_ptr<Pass> createExpandMathPass(bool hasFma);
+
+/// Rewrites conversions to bf16 from anything but f32, which would round twice, in terms of f32.
+std::unique_ptr<Pass> createExpandBFloat16Pass();
+
+} // namespace mlir::scrimp
+
+#endif

@@ -1,0 +1,134 @@
+// Machine code from kernels, by LLVM's own pipeline at -O3. Nothing here lets LLVM contract or reassociate.
+#include "scrimp/Codegen/Kernels.h"
+
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/SubtargetFeature.h"
+
+#include <mutex>
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> mlir::scrimp::createTargetMachine(const CpuOptions &options) {
+  static std::once_flag initialised;
+  std::call_once(initialised, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+  });
+  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
+  std::string error;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return llvm::createStringError(error);
+  std::string cpu = options.cpu;
+  llvm::SubtargetFeatures features;
+  if (cpu == "host") {
+    cpu = llvm::sys::getHostCPUName().str();
+    for (auto &[name, has] : llvm::sys::getHostCPUFeatures())
+      features.AddFeature(name, has);
+  } else if (cpu == "baseline") {
+    cpu = triple.getArch() == llvm::Triple::x86_64 ? "x86-64-v2" : "generic";
+  }
+  for (StringRef feature : llvm::split(options.features, ","))
+    if (!feature.empty())
+      features.AddFeature(feature.drop_front(feature.starts_with("+") || feature.starts_with("-")),
+                          !feature.starts_with("-"));
+  llvm::TargetOptions targetOptions;
+  targetOptions.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  std::unique_ptr<llvm::TargetMachine> machine(
+      target->createTargetMachine(triple, cpu, features.getString(), targetOptions, llvm::Reloc::PIC_, std::nullopt,
+                                  llvm::CodeGenOptLevel::Aggressive));
+  if (!machine->getMCSubtargetInfo()->isCPUStringValid(cpu))
+    return llvm::createStringError("unknown processor '" + options.cpu + "' for " + triple.str() +
+                                   "; 'host' and 'baseline' are always known");
+  return machine;
+}
+
+FailureOr<std::unique_ptr<llvm::Module>> mlir::scrimp::translateKernels(ModuleOp kernels, llvm::TargetMachine &target,
+                                                                        llvm::LLVMContext &context) {
+  bool hasFma = target.getMCSubtargetInfo()->checkFeatures("+fma") ||
+                target.getTargetTriple().getArch() != llvm::Triple::x86_64;
+  FailureOr<OwningOpRef<ModuleOp>> lowered = lowerKernelsToLLVM(kernels, hasFma);
+  if (failed(lowered))
+    return failure();
+  registerBuiltinDialectTranslation(*kernels.getContext());
+  registerLLVMDialectTranslation(*kernels.getContext());
+  std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(**lowered, context, "scrimp_kernels");
+  if (!module)
+    return kernels.emitError() << "the kernels have no LLVM IR", failure();
+  module->setTargetTriple(target.getTargetTriple());
+  module->setDataLayout(target.createDataLayout());
+  // Remarks on loops that were not vectorised are no concern of the user's.
+  context.setDiagnosticHandlerCallBack([](const llvm::DiagnosticInfo *info, void *) {
+    if (info->getSeverity() != llvm::DS_Error)
+      return;
+    llvm::DiagnosticPrinterRawOStream printer(llvm::errs());
+    info->print(printer);
+    llvm::errs() << "\n";
+  });
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager sccs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopInterleaving = tuning.LoopUnrolling = true;
+  llvm::PassBuilder passes(&target, tuning);
+  passes.registerModuleAnalyses(modules);
+  passes.registerCGSCCAnalyses(sccs);
+  passes.registerFunctionAnalyses(functions);
+  passes.registerLoopAnalyses(loops);
+  passes.crossRegisterProxies(loops, functions, sccs, modules);
+  passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(*module, modules);
+  return module;
+}
+
+FailureOr<std::string> mlir::scrimp::compileKernels(ModuleOp kernels, const CpuOptions &options, CodeKind kind) {
+  auto target = createTargetMachine(options);
+  if (!target)
+    return kernels.emitError() << llvm::toString(target.takeError()), failure();
+  llvm::LLVMContext context;
+  FailureOr<std::unique_ptr<llvm::Module>> module = translateKernels(kernels, **target, context);
+  if (failed(module))
+    return failure();
+  llvm::SmallString<0> code;
+  llvm::raw_svector_ostream os(code);
+  if (kind == CodeKind::LLVM) {
+    (*module)->print(os, nullptr);
+    return code.str().str();
+  }
+  llvm::legacy::PassManager emit;
+  auto fileType = kind == CodeKind::Object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile;
+  if ((*target)->addPassesToEmitFile(emit, os, nullptr, fileType))
+    return kernels.emitError() << "this target emits no such file", failure();
+  emit.run(**module);
+  return code.str().str();
+}
+
+LogicalResult mlir::scrimp::compileToObject(ModuleOp kernels, const CpuOptions &options, llvm::StringRef path) {
+  FailureOr<std::string> object = compileKernels(kernels, options, CodeKind::Object);
+  if (failed(object))
+    return failure();
+  llvm::Error error = llvm::writeToOutput(path, [&](llvm::raw_ostream &os) {
+    os << *object;
+    return llvm::Error::success();
+  });
+  if (error)
+    return kernels.emitError() << "cannot write '" << path << "': " << llvm::toString(std::move(error));
+  return success();
+}

@@ -1,0 +1,255 @@
+#include "scrimp/Codegen/Verify.h"
+
+#include "scrimp/Analysis/FusionLegality.h"
+#include "scrimp/Dialect/Scrimp.h"
+
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <cstring>
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+static size_t storedBytes(Type type) { return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8); }
+
+std::vector<char> mlir::scrimp::encodeTensor(const HostTensor &value) {
+  Type type = value.getType().getElementType();
+  size_t width = storedBytes(type);
+  std::vector<char> bytes(value.size() * width);
+  for (int64_t i = 0; i < value.size(); ++i) {
+    uint64_t bits;
+    if (auto floatType = dyn_cast<FloatType>(type)) {
+      APFloat number(value.floats()[i]);
+      bool lost;
+      number.convert(floatType.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
+      bits = number.bitcastToAPInt().getZExtValue();
+    } else {
+      bits = value.ints()[i];
+    }
+    std::memcpy(bytes.data() + i * width, &bits, width); // little endian, as the targets are
+  }
+  return bytes;
+}
+
+HostTensor mlir::scrimp::decodeTensor(RankedTensorType type, ArrayRef<char> bytes) {
+  HostTensor value(type);
+  Type elementType = type.getElementType();
+  size_t width = storedBytes(elementType);
+  for (int64_t i = 0; i < value.size(); ++i) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, bytes.data() + i * width, width);
+    if (auto floatType = dyn_cast<FloatType>(elementType)) {
+      APFloat number(floatType.getFloatSemantics(), APInt(floatType.getWidth(), bits));
+      bool lost;
+      number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lost);
+      value.floats()[i] = number.convertToDouble();
+    } else {
+      value.ints()[i] = elementType.isInteger(1) ? bits & 1 : llvm::SignExtend64(bits, 8 * width);
+    }
+  }
+  return value;
+}
+
+namespace {
+using KernelFunction = void (*)(char *const *buffers, int64_t begin, int64_t end);
+using Bytes = std::vector<char>;
+
+class Verifier {
+public:
+  Verifier(const VerifyOptions &options) : options(options) {}
+
+  LogicalResult compile(ModuleOp kernels);
+  LogicalResult runBlock(Block &block, MutableArrayRef<HostTensor> results);
+  llvm::DenseMap<Value, HostTensor> values;
+
+private:
+  LogicalResult runKernel(KernelRegionOp kernel, ArrayRef<const HostTensor *> operands,
+                          MutableArrayRef<HostTensor> results);
+  std::vector<Bytes> launch(KernelRegionOp kernel, ArrayRef<Bytes> inputs, bool inPieces,
+                            std::optional<std::pair<unsigned, unsigned>> overwritten = std::nullopt);
+  LogicalResult compare(KernelRegionOp kernel, unsigned result, const HostTensor &actual, const HostTensor &expected);
+  LogicalResult compareBits(KernelRegionOp kernel, ArrayRef<Bytes> actual, ArrayRef<Bytes> expected,
+                            const llvm::Twine &when);
+
+  const VerifyOptions &options;
+  std::unique_ptr<llvm::orc::LLJIT> jit;
+  llvm::StringMap<KernelFunction> functions;
+};
+} // namespace
+
+LogicalResult Verifier::compile(ModuleOp kernels) {
+  FailureOr<std::string> object = compileKernels(kernels, options.cpu, CodeKind::Object);
+  if (failed(object))
+    return failure();
+  auto fail = [&](llvm::Error error) {
+    return kernels.emitError() << "cannot load the kernels: " << llvm::toString(std::move(error));
+  };
+  auto created = llvm::orc::LLJITBuilder().create();
+  if (!created)
+    return fail(created.takeError());
+  jit = std::move(*created);
+  auto process = llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(jit->getDataLayout().getGlobalPrefix());
+  if (!process)
+    return fail(process.takeError());
+  jit->getMainJITDylib().addGenerator(std::move(*process));
+  if (llvm::Error error = jit->addObjectFile(llvm::MemoryBuffer::getMemBufferCopy(*object, "kernels")))
+    return fail(std::move(error));
+  for (auto function : kernels.getOps<func::FuncOp>()) {
+    auto address = jit->lookup(function.getName());
+    if (!address)
+      return fail(address.takeError());
+    functions[function.getName()] = address->toPtr<KernelFunction>();
+  }
+  return success();
+}
+
+/// The results of one launch. With `overwritten` = (operand, result), that result starts as the operand's bytes and is
+/// both buffers at once. In pieces: ranges of uneven lengths, last first.
+std::vector<Bytes> Verifier::launch(KernelRegionOp kernel, ArrayRef<Bytes> inputs, bool inPieces,
+                                    std::optional<std::pair<unsigned, unsigned>> overwritten) {
+  std::vector<Bytes> operands(inputs), outputs, workspaces;
+  for (Value result : kernel.getResults()) {
+    RankedTensorType type = tensorType(result);
+    outputs.emplace_back(type.getNumElements() * storedBytes(type.getElementType()), char(0xA5));
+  }
+  for (RankedTensorType type : getWorkspaceTypes(kernel, options.workers))
+    workspaces.emplace_back(type.getNumElements() * storedBytes(type.getElementType()), char(0xA5));
+  if (overwritten)
+    outputs[overwritten->second] = operands[overwritten->first];
+  std::vector<char *> buffers;
+  for (auto [i, operand] : llvm::enumerate(operands))
+    buffers.push_back(overwritten && overwritten->first == i ? outputs[overwritten->second].data() : operand.data());
+  for (std::vector<Bytes> *group : {&outputs, &workspaces})
+    for (Bytes &buffer : *group)
+      buffers.push_back(buffer.data());
+  int64_t units = kernel->getAttrOfType<IntegerAttr>("scrimp.units").getInt();
+  KernelFunction function = functions.lookup(kernel->getAttrOfType<StringAttr>("scrimp.symbol").getValue());
+  if (!inPieces) {
+    if (units > 0)
+      function(buffers.data(), 0, units);
+    return outputs;
+  }
+  SmallVector<std::pair<int64_t, int64_t>> ranges;
+  for (int64_t begin = 0, length = 1; begin < units; length = length * 3 % 101 + 1) {
+    int64_t end = std::min(units, begin + std::max(length, units / 100));
+    ranges.push_back({begin, end});
+    begin = end;
+  }
+  for (auto [begin, end] : llvm::reverse(ranges))
+    function(buffers.data(), begin, end);
+  return outputs;
+}
+
+static double roundingError(Type type) {
+  return std::ldexp(1.0, type.isF64() ? -46 : type.isF32() ? -23 : type.isF16() ? -10 : -7);
+}
+
+LogicalResult Verifier::compare(KernelRegionOp kernel, unsigned result, const HostTensor &actual,
+                                const HostTensor &expected) {
+  double largest = 0;
+  for (double value : expected.floats())
+    if (std::isfinite(value))
+      largest = std::max(largest, std::fabs(value));
+  for (int64_t i = 0; i < expected.size(); ++i) {
+    double a = actual.asDouble(i), e = expected.asDouble(i);
+    bool same;
+    if (!expected.isFloat())
+      same = actual.ints()[i] == expected.ints()[i];
+    else if (!std::isfinite(a) || !std::isfinite(e))
+      same = a == e || (std::isnan(a) && std::isnan(e));
+    else // f64 has 1e-13 relative for 16 ulps, since its reference is itself rounded.
+      same = std::fabs(a - e) <= options.ulps * roundingError(expected.getType().getElementType()) *
+                                     (std::fabs(e) + largest) + 1e-300;
+    if (same)
+      continue;
+    Operation *op = kernel.getBody().front().getTerminator()->getOperand(result).getDefiningOp();
+    auto diag = kernel.emitError() << "kernel " << kernel->getAttr("scrimp.symbol") << " differs from the interpreter: '"
+                                   << op->getName() << "' element " << i << " of " << expected.getType() << " is "
+                                   << llvm::formatv("{0:e9}", a).str() << ", expected "
+                                   << llvm::formatv("{0:e9}", e).str();
+    diag.attachNote(op->getLoc()) << "computed here";
+    return failure();
+  }
+  return success();
+}
+
+LogicalResult Verifier::compareBits(KernelRegionOp kernel, ArrayRef<Bytes> actual, ArrayRef<Bytes> expected,
+                                    const llvm::Twine &when) {
+  for (auto [r, pair] : llvm::enumerate(llvm::zip(actual, expected)))
+    if (std::get<0>(pair) != std::get<1>(pair))
+      return kernel.emitError() << "kernel " << kernel->getAttr("scrimp.symbol") << " gives other bits for result " << r
+                                << " " << when.str();
+  return success();
+}
+
+LogicalResult Verifier::runKernel(KernelRegionOp kernel, ArrayRef<const HostTensor *> operands,
+                                  MutableArrayRef<HostTensor> results) {
+  std::vector<Bytes> inputs;
+  for (const HostTensor *operand : operands)
+    inputs.push_back(encodeTensor(*operand));
+  std::vector<Bytes> outputs = launch(kernel, inputs, /*inPieces=*/false);
+  SmallVector<HostTensor> expected(results.begin(), results.end());
+  if (failed(cast<EvalOp>(kernel.getOperation()).eval(operands, expected)))
+    return failure();
+  for (unsigned r = 0; r < results.size(); ++r) {
+    results[r] = decodeTensor(tensorType(kernel.getResult(r)), outputs[r]);
+    expected[r].roundToType();
+    if (failed(compare(kernel, r, results[r], expected[r])))
+      return failure();
+  }
+  if (failed(compareBits(kernel, launch(kernel, inputs, /*inPieces=*/true), outputs, "when it runs in other ranges")))
+    return failure();
+  for (unsigned operand = 0; operand < inputs.size(); ++operand)
+    for (unsigned result = 0; result < outputs.size(); ++result) {
+      if (inputs[operand].size() != outputs[result].size() || !mayOverwrite(kernel, operand, result))
+        continue;
+      for (bool inPieces : {false, true})
+        if (failed(compareBits(kernel, launch(kernel, inputs, inPieces, std::pair(operand, result)), outputs,
+                               "in the bytes of operand " + llvm::Twine(operand))))
+          return failure();
+    }
+  return success();
+}
+
+LogicalResult Verifier::runBlock(Block &block, MutableArrayRef<HostTensor> results) {
+  for (Operation &op : block.without_terminator()) {
+    SmallVector<const HostTensor *> operands;
+    for (Value operand : op.getOperands())
+      operands.push_back(&values[operand]);
+    SmallVector<HostTensor> outputs;
+    for (Type type : op.getResultTypes())
+      outputs.emplace_back(cast<RankedTensorType>(type));
+    if (auto kernel = dyn_cast<KernelRegionOp>(op)) {
+      if (failed(runKernel(kernel, operands, outputs)))
+        return failure();
+    } else {
+      auto eval = dyn_cast<EvalOp>(op);
+      if (!eval)
+        return op.emitOpError() << "cannot be interpreted";
+      if (failed(eval.eval(operands, outputs)))
+        return failure();
+      for (HostTensor &output : outputs)
+        output.roundToType();
+    }
+    for (auto [result, output] : llvm::zip(op.getResults(), outputs))
+      values[result] = std::move(output);
+  }
+  for (auto [result, operand] : llvm::zip(results, block.getTerminator()->getOperands()))
+    result = values[operand];
+  return success();
+}
+
+LogicalResult mlir::scrimp::verifyKernels(ModuleOp module, func::FuncOp function, ModuleOp kernels,
+                                          ArrayRef<HostTensor> arguments, const VerifyOptions &options,
+                                          SmallVectorImpl<HostTensor> &results) {
+  Verifier verifier(options);
+  if (failed(verifier.compile(kernels)))
+    return failure();
+  for (auto [argument, value] : llvm::zip_equal(function.getArguments(), arguments)) {
+    verifier.values[argument] = value;
+    verifier.values[argument].roundToType();
+  }
+  results.assign(function.getNumResults(), HostTensor());
+  return verifier.runBlock(function.getBody().front(), results);
+}

@@ -1,0 +1,219 @@
+// scrimp-form-kernels: decides what one kernel computes. Fusion is greedy and asks FusionGroups for what is legal; an
+// op that is free to compute again is copied into every kernel that reads it.
+#include "scrimp/Analysis/FusionLegality.h"
+#include "scrimp/Transforms/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+
+#include <queue>
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+namespace mlir::scrimp {
+#define GEN_PASS_DEF_FORMKERNELS
+#include "scrimp/Transforms/Passes.h.inc"
+} // namespace mlir::scrimp
+
+static bool becomesKernel(Operation *op) {
+  auto kernel = dyn_cast<KernelOp>(op);
+  return kernel && !isStoredConstant(op) &&
+         (kernel.getKernelFamily() == KernelFamily::Map || kernel.getKernelFamily() == KernelFamily::Rows);
+}
+
+/// A free producer is stored only for a reader that is no kernel.
+static bool mustBeStored(Operation *op) {
+  return !isFreeProducer(op) || llvm::any_of(op->getUsers(), [](Operation *user) { return !becomesKernel(user); });
+}
+
+/// An op whose only readers are one group joins it: its value is never stored. Legal without a check, since every path
+/// out of the op enters that group at once.
+static void fuseIntoOnlyReader(FusionGroups &groups, Block &block) {
+  for (Operation &op : llvm::reverse(block)) {
+    if (!isFusibleMap(&op) || op.use_empty())
+      continue;
+    Operation *reader = *op.user_begin();
+    bool onlyOne = llvm::all_of(op.getUses(), [&](OpOperand &use) {
+      return isPointwiseUse(use) && groups.sameGroup(use.getOwner(), reader);
+    });
+    if (onlyOne)
+      groups.fuse(reader, &op);
+  }
+}
+
+/// A value that is stored anyway need not be read again by a reader that can share its kernel.
+static void fuseWithReaders(FusionGroups &groups, Block &block) {
+  for (Operation &op : block)
+    for (OpOperand &use : op.getOpOperands())
+      if (isPointwiseUse(use) && groups.mayFuse(use.get().getDefiningOp(), &op))
+        groups.fuse(use.get().getDefiningOp(), &op);
+}
+
+namespace {
+/// What stays one op after the pass: a group, or an op that is no kernel. `last` orders nodes that do not depend on
+/// each other as their last ops were.
+struct Node {
+  SmallVector<Operation *> ops;
+  unsigned last = 0, waitsFor = 0;
+  SmallVector<unsigned> readers;
+};
+} // namespace
+
+/// The nodes that define what `op` reads, seen through free producers, which are copied.
+static void collectSources(Operation *op, const DenseMap<Operation *, unsigned> &nodeOf, llvm::SetVector<unsigned> &out) {
+  for (Value operand : op->getOperands()) {
+    Operation *source = operand.getDefiningOp();
+    if (!source)
+      continue;
+    auto node = nodeOf.find(source);
+    if (node != nodeOf.end())
+      out.insert(node->second);
+    // A stored free producer is read by non-kernels and copied by kernels: they wait for it in vain, but harmlessly.
+    else
+      collectSources(source, nodeOf, out);
+  }
+}
+
+static std::vector<Node> sortedNodes(FusionGroups &groups, Block &block) {
+  std::vector<Node> nodes;
+  DenseMap<Operation *, unsigned> nodeOf;
+  unsigned position = 0;
+  for (Operation &op : block.without_terminator()) {
+    ++position;
+    if (!mustBeStored(&op))
+      continue;
+    auto known = nodeOf.find(groups.getMembers(&op).front());
+    if (known == nodeOf.end()) {
+      for (Operation *member : groups.getMembers(&op))
+        nodeOf[member] = nodes.size();
+      nodes.push_back({SmallVector<Operation *>(groups.getMembers(&op)), 0, 0, {}});
+    }
+    nodes[nodeOf.lookup(&op)].last = position;
+  }
+  for (unsigned n = 0; n < nodes.size(); ++n) {
+    llvm::SetVector<unsigned> sources;
+    for (Operation *op : nodes[n].ops)
+      collectSources(op, nodeOf, sources);
+    sources.remove(n);
+    nodes[n].waitsFor = sources.size();
+    for (unsigned source : sources)
+      nodes[source].readers.push_back(n);
+  }
+  auto later = [&](unsigned a, unsigned b) { return nodes[a].last > nodes[b].last; };
+  std::priority_queue<unsigned, std::vector<unsigned>, decltype(later)> ready(later);
+  for (unsigned n = 0; n < nodes.size(); ++n)
+    if (nodes[n].waitsFor == 0)
+      ready.push(n);
+  std::vector<Node> sorted;
+  while (!ready.empty()) {
+    unsigned n = ready.top();
+    ready.pop();
+    sorted.push_back(nodes[n]);
+    for (unsigned reader : nodes[n].readers)
+      if (--nodes[reader].waitsFor == 0)
+        ready.push(reader);
+  }
+  assert(sorted.size() == nodes.size() && "a group is not convex");
+  return sorted;
+}
+
+/// Builds the kernel of `ops` at the builder's insertion point and redirects outside readers to its results.
+static void buildKernel(OpBuilder &builder, ArrayRef<Operation *> ops) {
+  SmallVector<Value> yielded;
+  SmallVector<Location> locations;
+  llvm::SmallDenseSet<Operation *> inside(ops.begin(), ops.end());
+  for (Operation *op : ops) {
+    locations.push_back(op->getLoc());
+    // The op of a rows kernel stores all its results; of map ops only what others read is stored.
+    bool isRows = cast<KernelOp>(op).getKernelFamily() == KernelFamily::Rows;
+    for (Value result : op->getResults())
+      if (isRows || llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user); }))
+        yielded.push_back(result);
+  }
+  Location loc = builder.getFusedLoc(locations);
+  auto body = std::make_unique<Block>();
+  IRMapping mapping;
+  SmallVector<Value> inputs;
+  OpBuilder bodyBuilder(builder.getContext());
+  bodyBuilder.setInsertionPointToEnd(body.get());
+  auto copyIn = [&](auto &self, Operation *op) -> void {
+    for (Value operand : op->getOperands()) {
+      if (mapping.contains(operand))
+        continue;
+      Operation *source = operand.getDefiningOp();
+      if (source && isFreeProducer(source) && !inside.contains(source)) {
+        self(self, source);
+        continue;
+      }
+      mapping.map(operand, body->addArgument(operand.getType(), operand.getLoc()));
+      inputs.push_back(operand);
+    }
+    bodyBuilder.clone(*op, mapping);
+  };
+  for (Operation *op : ops)
+    copyIn(copyIn, op);
+  SmallVector<Value> results;
+  for (Value value : yielded)
+    results.push_back(mapping.lookup(value));
+  YieldOp::create(bodyBuilder, loc, results);
+  auto kernel = KernelRegionOp::create(builder, loc, TypeRange(ValueRange(yielded)), inputs);
+  kernel.getBody().push_back(body.release());
+  for (auto [value, result] : llvm::zip(yielded, kernel.getResults()))
+    value.replaceUsesWithIf(result, [&](OpOperand &use) {
+      // Kernels copy a free producer, stored or not.
+      return !inside.contains(use.getOwner()) && !(isFreeProducer(ops[0]) && becomesKernel(use.getOwner()));
+    });
+}
+
+/// Rejects what neither is a kernel nor needs none.
+static LogicalResult checkOnlyKernels(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    auto kernel = dyn_cast<KernelOp>(op);
+    bool isCall = kernel && (kernel.getKernelFamily() == KernelFamily::Library ||
+                             kernel.getKernelFamily() == KernelFamily::View);
+    if (!isa<KernelRegionOp>(op) && !isCall && !isStoredConstant(&op))
+      return op.emitError() << "'" << op.getName() << "' has no kernel: it must implement KernelOp, or be lowered "
+                            << "before scrimp-form-kernels";
+  }
+  return success();
+}
+
+namespace {
+struct FormKernels : scrimp::impl::FormKernelsBase<FormKernels> {
+  using FormKernelsBase::FormKernelsBase;
+
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal() && failed(formKernels(function)))
+        return signalPassFailure();
+  }
+
+  LogicalResult formKernels(func::FuncOp function) {
+    if (!function.getBody().hasOneBlock())
+      return function.emitError() << "a graph has one block, found " << function.getBody().getBlocks().size();
+    Block &block = function.getBody().front();
+    eraseDead(block);
+    FusionGroups groups(block);
+    if (fuse) {
+      fuseIntoOnlyReader(groups, block);
+      fuseWithReaders(groups, block);
+    }
+    OpBuilder builder(block.getTerminator());
+    for (const Node &node : sortedNodes(groups, block)) {
+      if (becomesKernel(node.ops[0]))
+        buildKernel(builder, node.ops);
+      else
+        node.ops[0]->moveBefore(block.getTerminator());
+    }
+    eraseDead(block);
+    return checkOnlyKernels(block);
+  }
+
+  static void eraseDead(Block &block) {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  }
+};
+} // namespace

@@ -1,0 +1,105 @@
+// RUN: scrimp-opt --scrimp-form-kernels --split-input-file %s | FileCheck %s
+// RUN: scrimp-opt --scrimp-form-kernels=fuse=false --split-input-file %s | FileCheck %s --check-prefix=UNFUSED
+
+// A chain of one shape is one kernel; only what others read is a result.
+// CHECK-LABEL: @chain
+// CHECK: %[[K:.+]] = scrimp.kernel(%arg0, %arg1) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> {
+// CHECK: scrimp.add
+// CHECK: scrimp.tanh
+// CHECK: scrimp.yield %{{.+}} : tensor<4x8xf32>
+// CHECK: return %[[K]]
+// UNFUSED-LABEL: @chain
+// UNFUSED-COUNT-2: scrimp.kernel
+func.func @chain(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = scrimp.add %a, %b : tensor<4x8xf32>
+  %1 = scrimp.tanh %0 : tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
+}
+
+// -----
+
+// The sum is read by the product (which is no kernel) and by the second sum, which waits for the product: fusing the
+// two sums would make the kernel wait for itself.
+// CHECK-LABEL: @not_convex
+// CHECK: %[[A:.+]] = scrimp.kernel
+// CHECK: %[[M:.+]] = scrimp.matmul %[[A]], %[[A]]
+// CHECK: scrimp.kernel(%[[A]], %[[M]])
+func.func @not_convex(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = scrimp.add %a, %a : tensor<4x4xf32>
+  %1 = scrimp.matmul %0, %0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %2 = scrimp.add %0, %1 : tensor<4x4xf32>
+  return %2 : tensor<4x4xf32>
+}
+
+// -----
+
+// The mask of the backward pass depends on the forward value alone, but only the backward kernel reads it: it is
+// computed there and never stored.
+// CHECK-LABEL: @mask_stays_in_its_reader
+// CHECK: %[[Y:.+]] = scrimp.kernel(%arg0) : (tensor<4x4xf32>) -> tensor<4x4xf32> {
+// CHECK: scrimp.relu
+// CHECK: %[[M:.+]] = scrimp.matmul
+// CHECK: scrimp.kernel(%[[Y]], %[[M]]) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> {
+// CHECK: scrimp.compare
+// CHECK: scrimp.select
+func.func @mask_stays_in_its_reader(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %zero = scrimp.constant dense<0.0> : tensor<4x4xf32>
+  %y = scrimp.relu %x : tensor<4x4xf32>
+  %mask = scrimp.compare gt, %y, %zero : tensor<4x4xf32> -> tensor<4x4xi1>
+  %g = scrimp.matmul %y, %y : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %dx = scrimp.select %mask, %g, %zero : tensor<4x4xf32>
+  return %dx : tensor<4x4xf32>
+}
+
+// -----
+
+// A broadcast is copied into the map kernel and into the reduction's; the product needs it stored.
+// CHECK-LABEL: @free_producers
+// CHECK-DAG: %[[B:.+]] = scrimp.kernel(%arg0) : (tensor<4xf32>) -> tensor<4x4xf32> {
+// CHECK: scrimp.kernel(%arg1, %arg0) : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
+// CHECK: scrimp.broadcast
+// CHECK: scrimp.add
+// CHECK: scrimp.kernel(%arg0) : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK: scrimp.broadcast
+// CHECK: scrimp.reduce
+// CHECK: scrimp.matmul %{{.+}}, %[[B]]
+func.func @free_producers(%b: tensor<4xf32>, %x: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4x4xf32>) {
+  %0 = scrimp.broadcast %b : tensor<4xf32> -> tensor<4x4xf32>
+  %1 = scrimp.add %x, %0 : tensor<4x4xf32>
+  %2 = scrimp.reduce sum, %0 [1] : tensor<4x4xf32> -> tensor<4xf32>
+  %3 = scrimp.matmul %1, %0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  return %2, %3 : tensor<4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+// Momentum: both updates of one parameter are one kernel, though the new moment leaves it.
+// CHECK-LABEL: @update
+// CHECK-COUNT-2: scrimp.view
+// CHECK: %[[K:.+]]:2 = scrimp.kernel
+// CHECK-DAG: scrimp.pack %[[K]]#0 into %arg1
+// CHECK-DAG: scrimp.pack %[[K]]#1 into %arg0
+func.func @update(%params: tensor<16xf32>, %moments: tensor<16xf32>, %g: tensor<2x4xf32>)
+    -> (tensor<16xf32>, tensor<16xf32>) {
+  %p = scrimp.view %params at 8 : tensor<16xf32> -> tensor<2x4xf32>
+  %m = scrimp.view %moments at 8 : tensor<16xf32> -> tensor<2x4xf32>
+  %beta = scrimp.constant dense<0.9> : tensor<2x4xf32>
+  %0 = scrimp.mul %m, %beta : tensor<2x4xf32>
+  %1 = scrimp.add %0, %g : tensor<2x4xf32>
+  %moments2 = scrimp.pack %1 into %moments at 8 : tensor<2x4xf32>, tensor<16xf32>
+  %2 = scrimp.sub %p, %1 : tensor<2x4xf32>
+  %params2 = scrimp.pack %2 into %params at 8 : tensor<2x4xf32>, tensor<16xf32>
+  return %params2, %moments2 : tensor<16xf32>, tensor<16xf32>
+}
+
+// -----
+
+// A constant that is no splat stays, dead ops go.
+// CHECK-LABEL: @constants
+// CHECK-NEXT: %[[C:.+]] = scrimp.constant dense<[1.{{.*}}, 2.{{.*}}]>
+// CHECK-NEXT: return %[[C]]
+func.func @constants(%a: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = scrimp.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %1 = scrimp.exp %a : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}

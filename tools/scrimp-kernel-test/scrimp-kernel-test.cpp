@@ -1,0 +1,115 @@
+// scrimp-kernel-test: forms, compiles and runs the kernels of a function without arguments beside the interpreter; with
+// and without fusion, bit for bit. For tests.
+#include "scrimp/Codegen/Verify.h"
+#include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Transforms/Passes.h"
+
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/FileUtilities.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+#include <chrono>
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+enum class Emit { None, Kernels, LLVM, Assembly };
+
+static double secondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+static LogicalResult formKernels(ModuleOp module, bool fuse) {
+  PassManager pm(module.getContext());
+  FormKernelsOptions options;
+  options.fuse = fuse;
+  pm.addPass(createFormKernels(options));
+  return pm.run(module);
+}
+
+static LogicalResult verify(ModuleOp module, const VerifyOptions &options, SmallVectorImpl<HostTensor> &results) {
+  FailureOr<OwningOpRef<ModuleOp>> kernels = emitKernels(module, options.workers);
+  if (failed(kernels))
+    return failure();
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  if (!function || function.getNumArguments())
+    return module.emitError() << "needs a function @main without arguments";
+  return verifyKernels(module, function, **kernels, {}, options, results);
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  static llvm::cl::opt<std::string> input(llvm::cl::Positional, llvm::cl::desc("FILE.mlir"), llvm::cl::init("-"));
+  static llvm::cl::opt<bool> fuse("fuse", llvm::cl::desc("With --emit: fuse kernels"), llvm::cl::init(true));
+  static llvm::cl::opt<bool> quiet("no-compare-fusion", llvm::cl::desc("Skip the comparison with --fuse=0"));
+  static llvm::cl::opt<double> ulps("ulps", llvm::cl::desc("Tolerance"), llvm::cl::init(16));
+  static llvm::cl::opt<std::string> march("march", llvm::cl::desc("Processor"), llvm::cl::init("host"));
+  static llvm::cl::opt<int> workers("workers", llvm::cl::desc("Threads that workspaces serve"), llvm::cl::init(2));
+  static llvm::cl::opt<bool> time("time", llvm::cl::desc("Print how long compiling takes"));
+  static llvm::cl::opt<Emit> emit(
+      "emit", llvm::cl::desc("Print code instead of running it"), llvm::cl::init(Emit::None),
+      llvm::cl::values(clEnumValN(Emit::Kernels, "kernels", "loops"), clEnumValN(Emit::LLVM, "llvm", "LLVM IR"),
+                       clEnumValN(Emit::Assembly, "asm", "assembly")));
+  llvm::cl::ParseCommandLineOptions(argc, argv, "Tests compiled kernels against the interpreter\n");
+
+  DialectRegistry registry;
+  registry.insert<ScrimpDialect, func::FuncDialect>();
+  registerCodegenDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  llvm::SourceMgr sources;
+  std::string error;
+  auto file = openInputFile(input, &error);
+  if (!file) {
+    llvm::errs() << "scrimp-kernel-test: error: " << error << "\n";
+    return 1;
+  }
+  sources.AddNewSourceBuffer(std::move(file), SMLoc());
+  SourceMgrDiagnosticHandler handler(sources, &context);
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  if (!module)
+    return 1;
+  OwningOpRef<ModuleOp> unfused = module->clone();
+  VerifyOptions options;
+  options.cpu.cpu = march;
+  options.workers = workers;
+  options.ulps = ulps;
+  if (failed(formKernels(*module, fuse)))
+    return 1;
+  if (emit != Emit::None || time) {
+    FailureOr<OwningOpRef<ModuleOp>> kernels = emitKernels(*module, workers);
+    if (failed(kernels))
+      return 1;
+    if (emit == Emit::Kernels) {
+      (*kernels)->print(llvm::outs());
+      return 0;
+    }
+    auto start = std::chrono::steady_clock::now();
+    FailureOr<std::string> code = compileKernels(
+        **kernels, options.cpu, time ? CodeKind::Object : emit == Emit::LLVM ? CodeKind::LLVM : CodeKind::Assembly);
+    if (failed(code))
+      return 1;
+    if (time)
+      llvm::outs() << std::distance((*kernels)->getBody()->begin(), (*kernels)->getBody()->end()) << " kernels in "
+                   << secondsSince(start) << " s\n";
+    else
+      llvm::outs() << *code;
+    return 0;
+  }
+  SmallVector<HostTensor> fusedResults, unfusedResults;
+  if (failed(verify(*module, options, fusedResults)))
+    return 1;
+  if (quiet)
+    return 0;
+  if (failed(formKernels(*unfused, false)) || failed(verify(*unfused, options, unfusedResults)))
+    return 1;
+  for (auto [i, pair] : llvm::enumerate(llvm::zip_equal(fusedResults, unfusedResults)))
+    if (encodeTensor(std::get<0>(pair)) != encodeTensor(std::get<1>(pair))) {
+      llvm::errs() << "scrimp-kernel-test: error: result " << i << " has other bits with fusion than without\n";
+      return 1;
+    }
+  return 0;
+}
