@@ -25,44 +25,6 @@ bool mlir::scrimp::isPointwiseUse(OpOperand &use) {
          cast<KernelOp>(consumer).isPointwiseOperand(use.getOperandNumber());
 }
 
-SmallVector<RankedTensorType> mlir::scrimp::getWorkspaceTypes(Operation *op, int64_t workers) {
-  if (auto kernel = dyn_cast<KernelRegionOp>(op)) {
-    SmallVector<RankedTensorType> types;
-    for (Operation &inner : kernel.getBody().front().without_terminator())
-      llvm::append_range(types, getWorkspaceTypes(&inner, workers));
-    return types;
-  }
-  auto kernel = dyn_cast<KernelOp>(op);
-  if (!kernel || kernel.getKernelFamily() == KernelFamily::Map || kernel.getKernelFamily() == KernelFamily::View)
-    return {};
-  return kernel.getWorkspaceTypes(workers);
-}
-
-/// Whether the element of `value` at an index is used only for the results' elements at that index.
-static bool isReadPointwise(Value value) {
-  return llvm::all_of(value.getUses(), [](OpOperand &use) {
-    Operation *user = use.getOwner();
-    if (user->hasTrait<OpTrait::IsTerminator>())
-      return true;
-    return isMap(user) && shapeOf(use.get()) == shapeOf(user->getResult(0)) &&
-           cast<KernelOp>(user).isPointwiseOperand(use.getOperandNumber()) &&
-           llvm::all_of(user->getResults(), isReadPointwise);
-  });
-}
-
-bool mlir::scrimp::mayOverwrite(KernelRegionOp kernel, unsigned operand, unsigned result) {
-  Block &body = kernel.getBody().front();
-  Value argument = body.getArgument(operand);
-  auto yielded = cast<OpResult>(body.getTerminator()->getOperand(result));
-  if (isMap(yielded.getOwner()))
-    return isReadPointwise(argument) && shapeOf(argument) == shapeOf(yielded);
-  // The one op of a rows kernel decides, if no producer inside reads the operand for it.
-  if (!argument.hasOneUse() || argument.use_begin()->getOwner() != yielded.getOwner())
-    return false;
-  return cast<KernelOp>(yielded.getOwner()).mayOverwrite(argument.use_begin()->getOperandNumber(),
-                                                        yielded.getResultNumber());
-}
-
 FusionGroups::FusionGroups(Block &block) : block(block) {
   for (Operation &op : block) {
     position[&op] = members.size();

@@ -1,6 +1,6 @@
 // Loops for scrimp.kernel regions. A map kernel is one loop nest around the composition of its ops' element functions; a
 // rows kernel is a loop over its op's units.
-#include "scrimp/Analysis/FusionLegality.h"
+#include "scrimp/Analysis/Aliases.h"
 #include "scrimp/Codegen/Kernels.h"
 
 #include "KernelEmitter.h"

@@ -2,7 +2,7 @@
 // linear index, so a kernel whose accesses all are needs no index arithmetic.
 #include "KernelEmitter.h"
 
-#include "scrimp/Analysis/FusionLegality.h"
+#include "scrimp/Analysis/Aliases.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -1,6 +1,6 @@
 #include "scrimp/Codegen/Verify.h"
 
-#include "scrimp/Analysis/FusionLegality.h"
+#include "scrimp/Analysis/Aliases.h"
 #include "scrimp/Dialect/Scrimp.h"
 
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"

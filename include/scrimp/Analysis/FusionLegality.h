@@ -1,5 +1,5 @@
-// Which ops may share a kernel, and which buffers a kernel may overwrite. Kernel formation asks it, and so does whoever
-// weighs recomputing a value inside its consumer's kernel.
+// Which ops may share a kernel. Kernel formation asks it, and so does whoever weighs recomputing a value inside its
+// consumer's kernel. Which bytes a kernel may overwrite is Aliases.h's to say.
 #ifndef SCRIMP_ANALYSIS_FUSIONLEGALITY_H
 #define SCRIMP_ANALYSIS_FUSIONLEGALITY_H
 
@@ -19,13 +19,6 @@ bool isFusibleMap(Operation *op);
 /// Whether the user's kernel may compute the operand's elements where it reads them: both ends are fusible map ops of
 /// one shape, and the user reads element i for its own element i.
 bool isPointwiseUse(OpOperand &use);
-
-/// Scratch buffers of an op or of the op inside a kernel, in the order of a launch's buffers (see KernelOp).
-SmallVector<RankedTensorType> getWorkspaceTypes(Operation *op, int64_t workers);
-
-/// Whether result `result` of a kernel may take operand `operand`'s bytes when the operand dies there: every element
-/// of the operand is read only for the same element of the results. Byte sizes are the caller's to compare.
-bool mayOverwrite(KernelRegionOp kernel, unsigned operand, unsigned result);
 
 /// A partition of a block's ops into groups that each may become one kernel. An op starts alone; groups stay convex:
 /// no path leaves a group and comes back.
