@@ -36,7 +36,8 @@ static LogicalResult verifyAttention(Op op) {
   if (Value mask = op.getMask()) {
     RankedTensorType type = tensorType(mask);
     bool fits = type.getRank() == 4 && (type.getElementType() == element || type.getElementType().isInteger(1));
-    for (auto [size, full] : llvm::zip(type.getShape(), ArrayRef<int64_t>{s.B, s.Hq, s.Sq, s.Sk}))
+    const int64_t scores[] = {s.B, s.Hq, s.Sq, s.Sk};
+    for (auto [size, full] : llvm::zip(type.getShape(), scores))
       fits &= size == 1 || size == full;
     if (!fits)
       return op.emitOpError() << "the mask must be i1 or " << element << " and broadcast to [" << s.B << ", " << s.Hq

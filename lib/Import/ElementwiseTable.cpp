@@ -1,0 +1,359 @@
+// The op table: ops that compute element by element, with NumPy's broadcasting made explicit.
+#include "NodeBuilder.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mlir::scrimp;
+using namespace mlir::scrimp::onnx_import;
+
+namespace {
+
+template <typename Op>
+LogicalResult unary(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)))
+    return failure();
+  return b.result(b.make<Op>(b.input(0)));
+}
+
+/// Ops that also take integers.
+template <typename Op>
+LogicalResult unaryNumeric(NodeBuilder &b) {
+  if (failed(b.require(0, 1)))
+    return failure();
+  return b.result(b.make<Op>(b.input(0)));
+}
+
+template <typename Op>
+LogicalResult binary(NodeBuilder &b) {
+  if (failed(b.require(0, 2)))
+    return failure();
+  FailureOr<SmallVector<Value>> operands = b.broadcastTogether({b.input(0), b.input(1)});
+  if (failed(operands))
+    return failure();
+  if (!isFloatTensor((*operands)[0]) && std::is_same_v<Op, PowOp>)
+    return b.error() << "a power of integers is not supported";
+  return b.result(b.make<Op>((*operands)[0], (*operands)[1]));
+}
+
+/// Add, Sub, Mul and Div of i1 have no meaning in ONNX.
+template <typename Op>
+LogicalResult arithmetic(NodeBuilder &b) {
+  if (failed(b.require(0, 2)))
+    return failure();
+  if (tensorType(b.input(0)).getElementType().isInteger(1))
+    return b.error() << "arithmetic on booleans is not supported";
+  return binary<Op>(b);
+}
+
+template <Predicate predicate>
+LogicalResult compare(NodeBuilder &b) {
+  if (failed(b.require(0, 2)))
+    return failure();
+  FailureOr<SmallVector<Value>> operands = b.broadcastTogether({b.input(0), b.input(1)});
+  if (failed(operands))
+    return failure();
+  return b.result(b.make<CompareOp>(predicate, (*operands)[0], (*operands)[1]));
+}
+
+template <typename Op>
+LogicalResult variadic(NodeBuilder &b) {
+  if (failed(b.require(0, std::max(b.numInputs(), 1u))))
+    return failure();
+  FailureOr<SmallVector<Value>> operands = b.broadcastTogether(b.allInputs());
+  if (failed(operands))
+    return failure();
+  Value value = (*operands)[0];
+  for (Value next : llvm::drop_begin(*operands))
+    value = b.make<Op>(value, next);
+  return b.result(value);
+}
+
+LogicalResult mean(NodeBuilder &b) {
+  if (failed(variadic<AddOp>(b)))
+    return failure();
+  Value sum = b.graph.values[b.node.outputs[0]];
+  return b.result(b.make<DivOp>(sum, b.splat(tensorType(sum), b.numInputs())));
+}
+
+LogicalResult logicalNot(NodeBuilder &b) {
+  if (failed(b.require(0, 1)))
+    return failure();
+  return b.result(b.make<XorOp>(b.input(0), b.splat(tensorType(b.input(0)), 1)));
+}
+
+/// x + 0.5, rounded down, is wrong for ties; ONNX rounds half to even, as scrimp.round.
+LogicalResult pow(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)) || failed(b.require(1, 1)))
+    return failure();
+  Type type = tensorType(b.input(0)).getElementType();
+  Value exponent = b.cast(b.input(1), type);
+  // Squares are a product: exact derivative, no logarithm, and what frameworks compute.
+  std::optional<HostTensor> constant = constantOf(exponent);
+  bool uniform = constant && constant->size() > 0;
+  for (int64_t i = 1; uniform && i < constant->size(); ++i)
+    uniform = constant->floats()[i] == constant->floats()[0];
+  FailureOr<SmallVector<Value>> operands = b.broadcastTogether({b.input(0), exponent});
+  if (failed(operands))
+    return failure();
+  Value x = (*operands)[0];
+  if (uniform) {
+    double power = constant->floats()[0];
+    if (power == 1)
+      return b.result(x);
+    if (power == 2)
+      return b.result(b.make<MulOp>(x, x));
+    if (power == 3)
+      return b.result(b.make<MulOp>(b.make<MulOp>(x, x), x));
+    if (power == 0.5)
+      return b.result(b.make<SqrtOp>(x));
+  }
+  return b.result(b.make<PowOp>(x, (*operands)[1]));
+}
+
+LogicalResult reciprocal(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)))
+    return failure();
+  return b.result(b.make<DivOp>(b.splat(tensorType(b.input(0)), 1), b.input(0)));
+}
+
+LogicalResult mod(NodeBuilder &b) {
+  if (failed(b.require(0, 2)))
+    return failure();
+  FailureOr<SmallVector<Value>> operands = b.broadcastTogether({b.input(0), b.input(1)});
+  if (failed(operands))
+    return failure();
+  Value x = (*operands)[0], y = (*operands)[1];
+  Value remainder = b.make<RemainderOp>(x, y);
+  if (b.intAttr("fmod", 0))
+    return b.result(remainder);
+  if (isFloatTensor(x))
+    return b.error() << "fmod=0 is for integers, but the inputs are floats";
+  // The sign of the divisor: add it where the remainder is not zero and has the other sign.
+  Value zero = b.splat(tensorType(x), 0);
+  Value differs = b.make<XorOp>(b.make<CompareOp>(Predicate::lt, remainder, zero),
+                                b.make<CompareOp>(Predicate::lt, y, zero));
+  Value nonZero = b.make<CompareOp>(Predicate::ne, remainder, zero);
+  return b.result(b.make<SelectOp>(b.make<AndOp>(differs, nonZero), b.make<AddOp>(remainder, y), remainder));
+}
+
+LogicalResult where(NodeBuilder &b) {
+  if (failed(b.require(0, 3)))
+    return failure();
+  FailureOr<SmallVector<int64_t>> shape = b.commonShape({b.input(0), b.input(1), b.input(2)});
+  if (failed(shape))
+    return failure();
+  if (tensorType(b.input(1)).getElementType() != tensorType(b.input(2)).getElementType())
+    return b.error() << "the branches' types differ: " << tensorType(b.input(1)).getElementType() << " and "
+                     << tensorType(b.input(2)).getElementType();
+  if (!tensorType(b.input(0)).getElementType().isInteger(1))
+    return b.error() << "the condition is " << tensorType(b.input(0)).getElementType() << ", expected bool";
+  return b.result(b.make<SelectOp>(b.broadcast(b.input(0), *shape), b.broadcast(b.input(1), *shape),
+                                   b.broadcast(b.input(2), *shape)));
+}
+
+LogicalResult cast(NodeBuilder &b) {
+  if (failed(b.require(0, 1)))
+    return failure();
+  Type type = elementTypeOf(b.intAttr("to", 0), b.graph.context);
+  if (!type)
+    return b.error() << "a cast to " << dataTypeName(b.intAttr("to", 0)) << " is not supported";
+  return b.result(b.cast(b.input(0), b.graph.widen(type)));
+}
+
+LogicalResult castLike(NodeBuilder &b) {
+  if (failed(b.require(0, 2)))
+    return failure();
+  return b.result(b.cast(b.input(0), tensorType(b.input(1)).getElementType()));
+}
+
+LogicalResult identity(NodeBuilder &b) {
+  if (b.has(0) && b.graph.sequences.count(b.node.inputs[0])) {
+    b.graph.sequences[b.node.outputs[0]] = b.graph.sequences[b.node.inputs[0]];
+    return success();
+  }
+  if (failed(b.require(0, 1)))
+    return failure();
+  return b.result(b.input(0));
+}
+
+LogicalResult isNan(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)))
+    return failure();
+  return b.result(b.make<CompareOp>(Predicate::ne, b.input(0), b.input(0)));
+}
+
+LogicalResult isInf(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)))
+    return failure();
+  Value x = b.input(0);
+  double infinity = std::numeric_limits<double>::infinity();
+  Value result = b.splat(boolLike(tensorType(x)), 0);
+  if (b.intAttr("detect_positive", 1))
+    result = b.make<OrOp>(result, b.make<CompareOp>(Predicate::eq, x, b.splat(tensorType(x), infinity)));
+  if (b.intAttr("detect_negative", 1))
+    result = b.make<OrOp>(result, b.make<CompareOp>(Predicate::eq, x, b.splat(tensorType(x), -infinity)));
+  return b.result(result);
+}
+
+/// Bounds are inputs since opset 11; a bound that is data is a maximum or minimum.
+LogicalResult clip(NodeBuilder &b) {
+  if (failed(b.require(0, 1)))
+    return failure();
+  Value x = b.input(0);
+  double infinity = std::numeric_limits<double>::infinity();
+  if (isFloatTensor(x) && (!b.has(1) || constantOf(b.input(1))) && (!b.has(2) || constantOf(b.input(2)))) {
+    double low = -infinity, high = infinity;
+    for (auto [index, bound] : {std::pair<unsigned, double *>{1, &low}, {2, &high}})
+      if (b.has(index)) {
+        FailureOr<double> value = b.constantScalar(index, index == 1 ? "min" : "max");
+        if (failed(value))
+          return failure();
+        *bound = *value;
+      }
+    return b.result(b.make<ClipOp>(tensorType(x), x, b.builder.getF64FloatAttr(low), b.builder.getF64FloatAttr(high)));
+  }
+  if (b.has(1))
+    x = b.make<MaximumOp>(x, b.broadcast(b.input(1), shapeOf(x)));
+  if (b.has(2))
+    x = b.make<MinimumOp>(x, b.broadcast(b.input(2), shapeOf(x)));
+  return b.result(x);
+}
+
+LogicalResult leakyRelu(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)))
+    return failure();
+  Value x = b.input(0);
+  return b.result(b.make<LeakyReluOp>(tensorType(x), x, b.builder.getF64FloatAttr(b.floatAttr("alpha", 0.01))));
+}
+
+LogicalResult elu(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)))
+    return failure();
+  Value x = b.input(0);
+  return b.result(b.make<EluOp>(tensorType(x), x, b.builder.getF64FloatAttr(b.floatAttr("alpha", 1.0))));
+}
+
+LogicalResult selu(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)))
+    return failure();
+  Value x = b.input(0);
+  Value y = b.make<EluOp>(tensorType(x), x, b.builder.getF64FloatAttr(b.floatAttr("alpha", 1.67326319217681884765625)));
+  return b.result(b.make<MulOp>(y, b.splat(tensorType(x), b.floatAttr("gamma", 1.05070102214813232421875))));
+}
+
+/// max(0, x) + slope * min(0, x), the slope broadcast.
+LogicalResult prelu(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)) || failed(b.requireFloat(1)))
+    return failure();
+  Value x = b.input(0), zero = b.splat(tensorType(x), 0);
+  FailureOr<SmallVector<Value>> operands = b.broadcastTogether({x, b.input(1)});
+  if (failed(operands))
+    return failure();
+  return b.result(b.make<SelectOp>(b.make<CompareOp>(Predicate::gt, x, zero), x, b.make<MulOp>(x, (*operands)[1])));
+}
+
+LogicalResult hardSigmoid(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)))
+    return failure();
+  bool swish = b.node.type == "HardSwish";
+  Value x = b.input(0);
+  double alpha = swish ? 1.0 / 6 : b.floatAttr("alpha", 0.2), beta = b.floatAttr("beta", 0.5);
+  Value y = b.make<AddOp>(b.make<MulOp>(x, b.splat(tensorType(x), alpha)), b.splat(tensorType(x), beta));
+  y = b.make<ClipOp>(tensorType(x), y, b.builder.getF64FloatAttr(0), b.builder.getF64FloatAttr(1));
+  return b.result(swish ? b.make<MulOp>(x, y) : y);
+}
+
+LogicalResult softsign(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)))
+    return failure();
+  Value x = b.input(0);
+  return b.result(b.make<DivOp>(x, b.make<AddOp>(b.make<AbsOp>(x), b.splat(tensorType(x), 1))));
+}
+
+LogicalResult mish(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)))
+    return failure();
+  Value x = b.input(0);
+  return b.result(b.make<MulOp>(x, b.make<TanhOp>(b.make<SoftplusOp>(x))));
+}
+
+LogicalResult gelu(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)))
+    return failure();
+  std::string approximate = b.stringAttr("approximate", "none");
+  if (approximate == "tanh")
+    return b.result(b.make<GeluTanhOp>(b.input(0)));
+  if (approximate != "none")
+    return b.error() << "approximate is '" << approximate << "', expected none or tanh";
+  return b.result(b.make<GeluOp>(b.input(0)));
+}
+
+LogicalResult tan(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)))
+    return failure();
+  return b.result(b.make<DivOp>(b.make<SinOp>(b.input(0)), b.make<CosOp>(b.input(0))));
+}
+
+const OpEntry kOps[] = {
+    {"Add", "", 7, 0, arithmetic<AddOp>},
+    {"Sub", "", 7, 0, arithmetic<SubOp>},
+    {"Mul", "", 7, 0, arithmetic<MulOp>},
+    {"Div", "", 7, 0, arithmetic<DivOp>},
+    {"Pow", "", 7, 0, pow},
+    {"Mod", "", 10, 0, mod},
+    {"Max", "", 8, 0, variadic<MaximumOp>},
+    {"Min", "", 8, 0, variadic<MinimumOp>},
+    {"Sum", "", 8, 0, variadic<AddOp>},
+    {"Mean", "", 8, 0, mean},
+    {"Neg", "", 6, 0, unaryNumeric<NegOp>},
+    {"Abs", "", 6, 0, unaryNumeric<AbsOp>},
+    {"Sign", "", 9, 0, unary<SignOp>},
+    {"Reciprocal", "", 6, 0, reciprocal},
+    {"Exp", "", 6, 0, unary<ExpOp>},
+    {"Log", "", 6, 0, unary<LogOp>},
+    {"Sqrt", "", 6, 0, unary<SqrtOp>},
+    {"Sin", "", 7, 0, unary<SinOp>},
+    {"Cos", "", 7, 0, unary<CosOp>},
+    {"Tan", "", 7, 0, tan},
+    {"Erf", "", 9, 0, unary<ErfOp>},
+    {"Floor", "", 6, 0, unary<FloorOp>},
+    {"Ceil", "", 6, 0, unary<CeilOp>},
+    {"Round", "", 11, 0, unary<RoundOp>},
+    {"Tanh", "", 6, 0, unary<TanhOp>},
+    {"Sigmoid", "", 6, 0, unary<SigmoidOp>},
+    {"Relu", "", 6, 0, unary<ReluOp>},
+    {"Softplus", "", 1, 0, unary<SoftplusOp>},
+    {"Softsign", "", 1, 0, softsign},
+    {"LeakyRelu", "", 6, 0, leakyRelu},
+    {"Elu", "", 6, 0, elu},
+    {"Selu", "", 6, 0, selu},
+    {"PRelu", "", 7, 0, prelu},
+    {"HardSigmoid", "", 6, 0, hardSigmoid},
+    {"HardSwish", "", 14, 0, hardSigmoid},
+    {"Mish", "", 18, 0, mish},
+    {"Gelu", "", 20, 0, gelu},
+    {"Clip", "", 11, 0, clip},
+    {"And", "", 7, 0, binary<AndOp>},
+    {"Or", "", 7, 0, binary<OrOp>},
+    {"Xor", "", 7, 0, binary<XorOp>},
+    {"BitwiseAnd", "", 18, 0, binary<AndOp>},
+    {"BitwiseOr", "", 18, 0, binary<OrOp>},
+    {"BitwiseXor", "", 18, 0, binary<XorOp>},
+    {"Not", "", 1, 0, logicalNot},
+    {"Equal", "", 7, 0, compare<Predicate::eq>},
+    {"Less", "", 7, 0, compare<Predicate::lt>},
+    {"LessOrEqual", "", 12, 0, compare<Predicate::le>},
+    {"Greater", "", 7, 0, compare<Predicate::gt>},
+    {"GreaterOrEqual", "", 12, 0, compare<Predicate::ge>},
+    {"IsNaN", "", 9, 0, isNan},
+    {"IsInf", "", 10, 0, isInf},
+    {"Where", "", 9, 0, where},
+    {"Cast", "", 9, 0, cast},
+    {"CastLike", "", 15, 0, castLike},
+    {"Identity", "", 1, 0, identity},
+};
+
+} // namespace
+
+ArrayRef<OpEntry> onnx_import::elementwiseOps() { return kOps; }

@@ -1,0 +1,570 @@
+// From a checked model to @main: inputs, parameters, nodes, loss, results.
+#include "Loss.h"
+#include "Parameters.h"
+
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+using namespace mlir::scrimp::onnx_import;
+
+namespace {
+
+class Importer {
+public:
+  Importer(StringRef path, const ImportOptions &options, MLIRContext *context)
+      : path(path), options(options), context(context), graph(context, options) {}
+  FailureOr<ImportedModel> run();
+
+private:
+  InFlightDiagnostic error() { return emitError(nameLoc(path, context)) << "'" << path << "' "; }
+  LogicalResult readMetadata();
+  LogicalResult chooseData();
+  LogicalResult chooseLoss();
+  void findLive();
+  LogicalResult checkOps();
+  FailureOr<RankedTensorType> bindShape(const ValueInfo &input);
+  LogicalResult addData();
+  LogicalResult addParameters();
+  LogicalResult buildNodes();
+  FailureOr<Value> finishLoss();
+  LogicalResult addResults(Value loss);
+  LogicalResult checkOutputs();
+  void markValidRanges();
+  void tellModes();
+  DictionaryAttr defaultInit(const Parameter &parameter);
+  BlockArgument addArgument(StringRef name, RankedTensorType type, SmallVector<NamedAttribute> attributes);
+  NamedAttribute attr(StringRef name, Attribute value) { return NamedAttribute(StringAttr::get(context, name), value); }
+
+  std::string path;
+  const ImportOptions &options;
+  MLIRContext *context;
+  GraphState graph;
+  Model model;
+  ImportedModel imported;
+  llvm::StringSet<> dataInputs;
+  std::optional<LossSpec> spec;
+  std::string lossName; // without a spec: the graph's own
+  std::vector<char> live;
+  Parameters parameters;
+  std::string batchSymbol;
+};
+
+} // namespace
+
+LogicalResult Importer::readMetadata() {
+  auto object = [&](StringRef key) -> std::optional<llvm::json::Object> {
+    auto entry = model.metadata.find(key.str());
+    if (entry == model.metadata.end())
+      return std::nullopt;
+    llvm::Expected<llvm::json::Value> parsed = llvm::json::parse(entry->second);
+    if (parsed && parsed->getAsObject())
+      return std::move(*parsed->getAsObject());
+    if (!parsed)
+      llvm::consumeError(parsed.takeError());
+    return std::nullopt;
+  };
+  if (auto scalars = object("scrimp.scalars"))
+    for (auto &[key, value] : *scalars)
+      if (std::optional<double> number = value.getAsNumber())
+        graph.scalars[key.str()] = *number;
+  if (auto modes = object("scrimp.modes"))
+    for (auto &[key, value] : *modes)
+      if (llvm::json::Object *mode = value.getAsObject())
+        graph.modes[key.str()] = std::move(*mode);
+  return success();
+}
+
+/// Data are the inputs that scrimp-export did not list as parameters, or that --data names, or else all without a value.
+LogicalResult Importer::chooseData() {
+  std::optional<llvm::json::Value> kinds;
+  auto entry = model.metadata.find("scrimp.parameters");
+  if (entry != model.metadata.end()) {
+    llvm::Expected<llvm::json::Value> parsed = llvm::json::parse(entry->second);
+    if (parsed)
+      kinds = std::move(*parsed);
+    else
+      llvm::consumeError(parsed.takeError());
+  }
+  llvm::StringSet<> named;
+  for (const std::string &name : options.dataNames)
+    named.insert(name);
+  for (const ValueInfo &input : model.inputs) {
+    if (model.initializers.count(input.name))
+      continue;
+    bool parameter = kinds && kinds->getAsObject() && kinds->getAsObject()->get(input.name);
+    if (!parameter && (kinds || named.empty() || named.contains(input.name)))
+      dataInputs.insert(input.name);
+  }
+  return success();
+}
+
+static std::string describe(const ValueInfo &value) {
+  std::string text = value.name + " " + value.typeName;
+  if (!value.shape)
+    return text;
+  text += "[";
+  for (auto [i, dim] : llvm::enumerate(*value.shape))
+    text += (i ? "," : "") + (dim.size ? std::to_string(*dim.size) : dim.symbol.empty() ? "?" : dim.symbol);
+  return text + "]";
+}
+
+LogicalResult Importer::chooseLoss() {
+  if (!options.loss.empty()) {
+    FailureOr<LossSpec> parsed = parseLoss(options.loss, context);
+    if (failed(parsed))
+      return failure();
+    spec = *parsed;
+    graph.used.insert(spec->prediction);
+    graph.used.insert(spec->target);
+    bool found = dataInputs.contains(spec->prediction);
+    for (const Node &node : model.nodes)
+      found |= llvm::is_contained(node.outputs, spec->prediction);
+    if (!found) {
+      InFlightDiagnostic diagnostic = error() << "has no value '" << spec->prediction << "', which --loss names; its "
+                                              << "outputs are ";
+      llvm::interleave(model.outputs, [&](const ValueInfo &o) { diagnostic << describe(o); },
+                       [&] { diagnostic << ", "; });
+      return diagnostic;
+    }
+    return success();
+  }
+  auto entry = model.metadata.find("scrimp.loss");
+  if (entry != model.metadata.end())
+    lossName = entry->second;
+  std::vector<const ValueInfo *> scalars, unknown;
+  for (const ValueInfo &output : model.outputs) {
+    if (output.elementType && !isa<FloatType>(output.elementType))
+      continue;
+    if (!output.shape)
+      unknown.push_back(&output);
+    else if (llvm::all_of(*output.shape, [](const Dimension &dim) { return dim.size == 1; }))
+      scalars.push_back(&output);
+  }
+  if (lossName.empty() && scalars.size() == 1)
+    lossName = scalars[0]->name;
+  if (lossName.empty() && scalars.empty() && unknown.size() == 1)
+    lossName = unknown[0]->name;
+  for (const ValueInfo *output : scalars)
+    if (lossName.empty() && output->name == "loss")
+      lossName = output->name;
+  if (lossName.empty() || llvm::none_of(model.outputs, [&](auto &o) { return o.name == lossName; })) {
+    InFlightDiagnostic diagnostic = error() << "has " << (scalars.size() > 1 ? "several scalar outputs" : "no output that is one number")
+                                            << " to take as the loss (its outputs are ";
+    llvm::interleave(model.outputs, [&](const ValueInfo &o) { diagnostic << describe(o); },
+                     [&] { diagnostic << ", "; });
+    return diagnostic << "); pass --loss, for example --loss 'cross_entropy("
+                      << (model.outputs.empty() ? "logits" : model.outputs[0].name) << ",labels)'";
+  }
+  graph.used.insert(lossName);
+  return success();
+}
+
+void Importer::findLive() {
+  live.assign(model.nodes.size(), 0);
+  for (size_t i = model.nodes.size(); i-- > 0;) {
+    for (const std::string &output : model.nodes[i].outputs)
+      live[i] |= !output.empty() && graph.used.contains(output);
+    if (live[i])
+      for (const std::string &input : model.nodes[i].inputs)
+        graph.used.insert(input);
+  }
+}
+
+LogicalResult Importer::checkOps() {
+  bool supported = true;
+  for (auto [i, node] : llvm::enumerate(model.nodes)) {
+    std::string reason;
+    if (live[i] && !findOp(node, reason)) {
+      emitError(NodeBuilder::locationOf(node, context)) << "node '" << node.displayName() << "': " << reason;
+      supported = false;
+    }
+  }
+  return success(supported);
+}
+
+BlockArgument Importer::addArgument(StringRef name, RankedTensorType type, SmallVector<NamedAttribute> attributes) {
+  unsigned index = graph.function.getNumArguments();
+  attributes.push_back(attr(ScrimpDialect::kName, StringAttr::get(context, name)));
+  (void)graph.function.insertArgument(index, type, DictionaryAttr::get(context, attributes), nameLoc(name, context));
+  return graph.function.getArgument(index);
+}
+
+FailureOr<RankedTensorType> Importer::bindShape(const ValueInfo &input) {
+  if (!input.elementType) {
+    error() << "has an input '" << input.name << "' of " << input.typeName
+            << "; supported are float16, bfloat16, float, double, bool, int8, int32 and int64";
+    return failure();
+  }
+  if (!input.shape) {
+    error() << "has an input '" << input.name << "' without a shape";
+    return failure();
+  }
+  SmallVector<int64_t> shape;
+  for (auto [i, dim] : llvm::enumerate(*input.shape)) {
+    if (dim.size) {
+      if (*dim.size < 0) {
+        error() << "has an input '" << input.name << "' with a dimension of " << *dim.size;
+        return failure();
+      }
+      shape.push_back(*dim.size);
+      continue;
+    }
+    std::string symbol = dim.symbol.empty() ? input.name + "." + std::to_string(i) : dim.symbol;
+    auto bound = options.dims.find(symbol);
+    if (bound == options.dims.end()) {
+      error() << "has an input '" << input.name << "' whose dimension " << i << ", '" << symbol
+              << "', has no size; give it one with --dim " << symbol << "=N";
+      return failure();
+    }
+    if (bound->second <= 0) {
+      error() << "cannot have a dimension '" << symbol << "' of " << bound->second << "; expected --dim " << symbol
+              << "=N with N at least 1";
+      return failure();
+    }
+    shape.push_back(bound->second);
+  }
+  return RankedTensorType::get(shape, graph.widen(input.elementType));
+}
+
+LogicalResult Importer::addData() {
+  llvm::StringSet<> symbols;
+  std::string known;
+  for (const ValueInfo &input : model.inputs)
+    if (input.shape)
+      for (auto [i, dim] : llvm::enumerate(*input.shape))
+        if (!dim.size && symbols.insert(dim.symbol.empty() ? input.name + "." + std::to_string(i) : dim.symbol).second)
+          known += (known.empty() ? "'" : ", '") + (dim.symbol.empty() ? input.name + "." + std::to_string(i) : dim.symbol) + "'";
+  for (const auto &entry : options.dims)
+    if (!symbols.contains(entry.first()))
+      return error() << "has no symbolic dimension '" << entry.first() << "', which --dim names; "
+                     << (known.empty() ? "all its dimensions are fixed" : "it has " + known);
+  std::vector<std::pair<const ValueInfo *, RankedTensorType>> inputs;
+  for (const ValueInfo &input : model.inputs) {
+    if (!dataInputs.contains(input.name))
+      continue;
+    if (!graph.used.contains(input.name)) {
+      imported.notes.push_back("input '" + input.name + "' is left out: the loss does not depend on it");
+      continue;
+    }
+    FailureOr<RankedTensorType> type = bindShape(input);
+    if (failed(type))
+      return failure();
+    inputs.push_back({&input, *type});
+    if (graph.batch < 0 && type->getRank() > 0) {
+      graph.batch = type->getDimSize(0);
+      batchSymbol = (*input.shape)[0].symbol;
+    }
+  }
+  for (auto &[input, type] : inputs) {
+    int64_t batchDim = -1;
+    for (int64_t i = 0; i < type.getRank() && batchDim < 0; ++i)
+      if (!batchSymbol.empty() ? (*input->shape)[i].symbol == batchSymbol && !(*input->shape)[i].size
+                               : i == 0 && type.getDimSize(0) == graph.batch)
+        batchDim = i;
+    graph.values[input->name] = addArgument(
+        input->name, type, {attr(ScrimpDialect::kInput, IntegerAttr::get(IntegerType::get(context, 64), batchDim))});
+  }
+  return success();
+}
+
+/// What scrimp starts a parameter from when nobody gives its value: by name and shape.
+DictionaryAttr Importer::defaultInit(const Parameter &parameter) {
+  StringRef leaf = StringRef(parameter.name).rsplit('.').second;
+  leaf = leaf.empty() ? StringRef(parameter.name) : leaf;
+  StringRef kind = "ones";
+  double a = 0, b = 0;
+  if (parameter.source) {
+    kind = "file";
+  } else if (parameter.shape.size() <= 1) {
+    if (leaf.contains("bias") || leaf == "running_mean" || leaf == "num_batches_tracked")
+      kind = "zeros";
+  } else if (parameter.shape.size() == 2) {
+    kind = "normal";
+    b = 0.02;
+  } else {
+    kind = "uniform";
+    double fanIn = 1;
+    for (int64_t dim : ArrayRef<int64_t>(parameter.shape).drop_front())
+      fanIn *= dim;
+    b = fanIn > 0 ? 1 / std::sqrt(fanIn) : 0;
+    a = -b;
+  }
+  Builder builder(context);
+  return builder.getDictionaryAttr({builder.getNamedAttr("kind", builder.getStringAttr(kind)),
+                                    builder.getNamedAttr("a", builder.getF64FloatAttr(a)),
+                                    builder.getNamedAttr("b", builder.getF64FloatAttr(b))});
+}
+
+LogicalResult Importer::addParameters() {
+  SmallVector<Attribute> buffers;
+  SmallVector<Value> values;
+  Builder builder(context);
+  bool trainable = false, given = false, absent = false;
+  for (const Parameter &parameter : parameters.list) {
+    auto type = RankedTensorType::get(parameter.shape, graph.widen(parameter.elementType));
+    if (parameter.role == Parameter::Constant) {
+      FailureOr<HostTensor> value = readTensor(*parameter.source, type.getElementType(), nameLoc(parameter.name, context));
+      if (failed(value))
+        return failure();
+      Value constant = graph.constant(nameLoc(parameter.name, context), *value);
+      if (parameter.source->transposed)
+        constant = graph.fold(TransposeOp::create(graph.builder, constant.getLoc(), constant, ArrayRef<int64_t>{1, 0}))[0];
+      values.push_back(constant);
+      if (isa<FloatType>(parameter.elementType))
+        buffers.push_back(builder.getDictionaryAttr(
+            {builder.getNamedAttr("name", builder.getStringAttr(parameter.name)),
+             builder.getNamedAttr("reason", builder.getStringAttr(parameter.reason))}));
+      continue;
+    }
+    SmallVector<NamedAttribute> attributes;
+    if (parameter.role == Parameter::State)
+      attributes.push_back(attr(ScrimpDialect::kState, builder.getUnitAttr()));
+    else
+      attributes.push_back(attr(ScrimpDialect::kParam, builder.getStringAttr(
+                                    parameter.role == Parameter::Trainable ? "trainable" : "frozen")));
+    trainable |= parameter.role == Parameter::Trainable;
+    SmallVector<StringRef> aliases(parameter.aliases.begin(), parameter.aliases.end());
+    if (!aliases.empty())
+      attributes.push_back(attr("scrimp.aliases", builder.getStrArrayAttr(aliases)));
+    attributes.push_back(attr("scrimp.reason", builder.getStringAttr(parameter.reason)));
+    attributes.push_back(attr("scrimp.init", defaultInit(parameter)));
+    values.push_back(addArgument(parameter.name, type, attributes));
+    (parameter.source ? given : absent) = true;
+    if (parameter.source)
+      imported.weights[parameter.name] = *parameter.source;
+  }
+  if (absent && given)
+    for (const Parameter &parameter : parameters.list)
+      if (!parameter.source)
+        imported.notes.push_back("'" + parameter.name + "' has no value; it starts from the default for its kind");
+  if (!trainable)
+    return error() << "has nothing to train: no parameter is trainable; --trainable PATTERN makes parameters so, and "
+                   << "weights that are graph inputs need --data to tell the data from them";
+  // Transposes are made once, at the head of the graph.
+  for (const Binding &binding : parameters.bindings) {
+    Value value = values[binding.parameter];
+    if (binding.transposed && parameters.list[binding.parameter].role != Parameter::Constant)
+      value = TransposeOp::create(graph.builder, value.getLoc(), value, ArrayRef<int64_t>{1, 0});
+    graph.values[binding.value] = value;
+  }
+  if (!buffers.empty())
+    imported.module->getOperation()->setAttr("scrimp.buffers", builder.getArrayAttr(buffers));
+  return success();
+}
+
+LogicalResult Importer::buildNodes() {
+  for (auto [i, node] : llvm::enumerate(model.nodes)) {
+    if (!live[i])
+      continue;
+    std::string reason;
+    NodeBuilder builder(graph, node);
+    if (failed(findOp(node, reason)->build(builder)))
+      return failure();
+  }
+  return success();
+}
+
+FailureOr<Value> Importer::finishLoss() {
+  if (!spec) {
+    Value loss = graph.values.lookup(lossName);
+    if (!loss || !isFloatTensor(loss) || tensorType(loss).getNumElements() != 1) {
+      InFlightDiagnostic diagnostic = error() << "has a loss '" << lossName << "' that is not one number";
+      if (loss)
+        diagnostic << " but " << tensorType(loss);
+      diagnostic << "; reduce it in the model, or pass --loss";
+      return failure();
+    }
+    LossParts parts = graph.losses.lookup(loss);
+    if (tensorType(loss).getRank() != 0) {
+      Value scalar = reshapeTo(graph.builder, loss.getLoc(), loss, {});
+      if (parts.sum)
+        graph.losses[scalar] = parts;
+      loss = scalar;
+    }
+    return loss;
+  }
+  Value prediction = graph.values.lookup(spec->prediction), target = graph.values.lookup(spec->target);
+  Node node;
+  node.name = "loss";
+  node.type = "--loss";
+  NodeBuilder builder(graph, node);
+  if (!prediction) {
+    error() << "has a value '" << spec->prediction << "' that is not a tensor";
+    return failure();
+  }
+  if (!target) {
+    RankedTensorType type = targetType(*spec, tensorType(prediction));
+    int64_t batchDim = type.getRank() > 0 && type.getDimSize(0) == graph.batch ? 0 : -1;
+    target = addArgument(spec->target, type,
+                         {attr(ScrimpDialect::kInput, IntegerAttr::get(IntegerType::get(context, 64), batchDim))});
+  }
+  return buildLoss(builder, *spec, prediction, target);
+}
+
+LogicalResult Importer::addResults(Value loss) {
+  SmallVector<std::pair<Value, NamedAttribute>> results;
+  auto output = [&](Value value, StringRef name) {
+    results.push_back({value, attr(ScrimpDialect::kOutput, StringAttr::get(context, name))});
+  };
+  output(loss, "loss");
+  auto parts = graph.losses.find(loss);
+  if (parts != graph.losses.end()) {
+    output(parts->second.sum, "loss_sum");
+    output(parts->second.count, "loss_count");
+  }
+  llvm::DenseSet<Value> updated;
+  for (auto &[argument, value] : graph.updates)
+    if (updated.insert(argument).second &&
+        graph.function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kState))
+      results.push_back({value, attr(ScrimpDialect::kUpdates,
+                                     IntegerAttr::get(IntegerType::get(context, 64), argument.getArgNumber()))});
+  SmallVector<Value> values;
+  SmallVector<Type> types;
+  for (auto &[value, attribute] : results) {
+    values.push_back(value);
+    types.push_back(value.getType());
+  }
+  func::ReturnOp::create(graph.builder, graph.function.getLoc(), values);
+  graph.function.setFunctionType(FunctionType::get(context, graph.function.getArgumentTypes(), types));
+  for (auto [i, result] : llvm::enumerate(results))
+    graph.function.setResultAttr(i, result.second.getName(), result.second.getValue());
+  // Shape arithmetic and what else was needed only to import.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(graph.function.front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+  return success();
+}
+
+/// What the file says of its outputs must be what the graph computes under the sizes that --dim gave.
+LogicalResult Importer::checkOutputs() {
+  for (const ValueInfo &output : model.outputs) {
+    Value value = graph.values.lookup(output.name);
+    if (!value || !output.shape)
+      continue;
+    RankedTensorType type = tensorType(value);
+    bool fits = (int64_t)output.shape->size() == type.getRank();
+    for (int64_t i = 0; fits && i < type.getRank(); ++i) {
+      const Dimension &dim = (*output.shape)[i];
+      auto bound = options.dims.find(dim.symbol);
+      int64_t expected = dim.size ? *dim.size : bound != options.dims.end() ? bound->second : type.getDimSize(i);
+      fits = expected == type.getDimSize(i);
+    }
+    if (!fits)
+      return error() << "declares its output as " << describe(output) << ", but with the sizes that are bound it is "
+                     << type << "; the dimensions contradict each other, check --dim";
+  }
+  return success();
+}
+
+namespace {
+/// The values of an integer input that its uses allow.
+struct ValidRange {
+  int64_t end = INT64_MAX;
+  std::optional<int64_t> ignore;
+};
+} // namespace
+
+/// Follows an input through ops that only move its elements, to the tables and classes that it indexes.
+static void findRange(Value value, ValidRange &range, llvm::DenseSet<Value> &seen) {
+  if (!seen.insert(value).second)
+    return;
+  for (OpOperand &use : value.getUses()) {
+    Operation *op = use.getOwner();
+    if (auto gather = dyn_cast<GatherOp>(op); gather && gather.getIndices() == value)
+      range.end = std::min(range.end, shapeOf(gather.getX())[gather.getDim()]);
+    else if (auto loss = dyn_cast<CrossEntropyOp>(op); loss && loss.getLabels() == value) {
+      range.end = std::min(range.end, shapeOf(loss.getLogits()).back());
+      if (loss.getIgnoreIndex())
+        range.ignore = *loss.getIgnoreIndex();
+    } else if (auto elements = dyn_cast<GatherElementsOp>(op); elements && elements.getIndices() == value)
+      range.end = std::min(range.end, shapeOf(elements.getX())[elements.getDim()]);
+    else if (isa<ReshapeOp, BroadcastOp, TransposeOp, SliceOp, ConcatOp, PadOp, GatherOp>(op) ||
+             (isa<CastOp>(op) && !isFloatTensor(op->getResult(0)) &&
+              tensorType(op->getResult(0)).getElementTypeBitWidth() >= 32) ||
+             (isa<SelectOp>(op) && use.getOperandNumber() > 0))
+      findRange(op->getResult(0), range, seen);
+  }
+}
+
+void Importer::markValidRanges() {
+  for (BlockArgument argument : graph.function.getArguments()) {
+    if (!graph.function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kInput) || isFloatTensor(argument))
+      continue;
+    ValidRange range;
+    llvm::DenseSet<Value> seen;
+    findRange(argument, range, seen);
+    if (range.end != INT64_MAX)
+      graph.function.setArgAttr(argument.getArgNumber(), "scrimp.valid", DenseI64ArrayAttr::get(context, {0, range.end}));
+    if (range.ignore)
+      graph.function.setArgAttr(argument.getArgNumber(), "scrimp.ignore",
+                                IntegerAttr::get(IntegerType::get(context, 64), *range.ignore));
+  }
+}
+
+/// An export in evaluation mode trains, but not as the model would.
+void Importer::tellModes() {
+  auto tell = [&](const std::vector<std::string> &nodes, StringRef what) {
+    if (!nodes.empty())
+      imported.notes.push_back(("warning: " + Twine(nodes.size()) + " " + what + " in evaluation mode (the first is '" +
+                                nodes.front() + "'); --training-mode lets them train")
+                                   .str());
+  };
+  tell(graph.evaluationDropouts, "Dropout nodes are");
+  tell(graph.evaluationNorms, "BatchNormalization nodes are");
+  std::set<std::string> folded;
+  for (auto [i, node] : llvm::enumerate(model.nodes))
+    for (size_t c = 0; live[i] && c < node.classes.size(); ++c)
+      if (node.type == "Conv" && StringRef(node.classes.back()).contains("batch_norm"))
+        folded.insert(node.displayName());
+  if (!folded.empty())
+    imported.notes.push_back("warning: batch normalization was folded into " + std::to_string(folded.size()) +
+                             " convolutions (the first is '" + *folded.begin() +
+                             "'); it is not trained. scrimp-export keeps it");
+}
+
+FailureOr<ImportedModel> Importer::run() {
+  FailureOr<Model> loaded = loadModel(path, context);
+  if (failed(loaded))
+    return failure();
+  model = std::move(*loaded);
+  if (!options.precision.empty() && options.precision != "fp64" && options.precision != "fp32") {
+    error() << "cannot be imported with --precision " << options.precision << "; expected fp32 or fp64";
+    return failure();
+  }
+  if (failed(readMetadata()) || failed(chooseData()) || failed(chooseLoss()))
+    return failure();
+  findLive();
+  if (failed(checkOps()))
+    return failure();
+
+  context->loadDialect<ScrimpDialect, func::FuncDialect>();
+  Location loc = nameLoc(path, context);
+  imported.module = ModuleOp::create(loc);
+  graph.builder.setInsertionPointToEnd(imported.module->getBody());
+  graph.function = func::FuncOp::create(graph.builder, loc, "main", FunctionType::get(context, {}, {}));
+  graph.builder.setInsertionPointToEnd(graph.function.addEntryBlock());
+  if (failed(addData()))
+    return failure();
+  SmallVector<bool> liveNodes(live.begin(), live.end());
+  FailureOr<Parameters> analyzed =
+      analyzeParameters(model, liveNodes, dataInputs, options, context, imported.notes);
+  if (failed(analyzed))
+    return failure();
+  parameters = std::move(*analyzed);
+  if (failed(addParameters()) || failed(buildNodes()))
+    return failure();
+  FailureOr<Value> loss = finishLoss();
+  if (failed(loss) || failed(checkOutputs()) || failed(addResults(*loss)))
+    return failure();
+  markValidRanges();
+  tellModes();
+  if (failed(verify(*imported.module)))
+    return failure();
+  return std::move(imported);
+}
+
+FailureOr<ImportedModel> mlir::scrimp::importOnnx(StringRef path, const ImportOptions &options, MLIRContext *context) {
+  return Importer(path, options, context).run();
+}

@@ -1,0 +1,84 @@
+// An ONNX file after loading: checked, functions inlined, nodes in topological order, constants as weight sources.
+#ifndef SCRIMP_LIB_IMPORT_MODEL_H
+#define SCRIMP_LIB_IMPORT_MODEL_H
+
+#include "scrimp/Import/Onnx.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/JSON.h"
+
+#include <map>
+#include <optional>
+
+namespace mlir::scrimp::onnx_import {
+
+/// The value of a node's attribute; the member that fits `kind` is set.
+struct AttributeValue {
+  enum Kind { Float, Int, String, Tensor, Floats, Ints, Strings, Other } kind = Other;
+  double f = 0;
+  int64_t i = 0;
+  std::string s;
+  std::vector<double> floats;
+  std::vector<int64_t> ints;
+  std::vector<std::string> strings;
+  WeightSource tensor;
+};
+
+struct Node {
+  std::string type, domain, name;
+  std::vector<std::string> inputs, outputs; // "" where an optional one is left out
+  std::map<std::string, AttributeValue> attributes;
+  int64_t opset = 0;
+  /// torch's module path, outermost first, the traced call last ("", "h.0", "h.0.ln_1", "layer_norm_1"); empty when the
+  /// exporter did not write it.
+  std::vector<std::string> scopes;
+  /// torch's classes along that path, the ATen op last.
+  std::vector<std::string> classes;
+
+  /// The module that the node was traced in ("h.0.ln_1"), from `scopes` or a TorchScript node name; "" for the root.
+  std::string moduleScope() const;
+  /// The class of that module, "" when unknown.
+  std::string moduleClass() const;
+  /// How messages and locations call the node.
+  std::string displayName() const;
+};
+
+struct Dimension {
+  std::optional<int64_t> size;
+  std::string symbol; // set when size is not; may be "" (unknown)
+};
+
+struct ValueInfo {
+  std::string name;
+  Type elementType; // null: not a tensor of a supported type, see typeName
+  std::string typeName;
+  std::optional<std::vector<Dimension>> shape;
+};
+
+struct Model {
+  std::string path, folder;
+  std::shared_ptr<const void> owner; // the protobuf
+  std::vector<ValueInfo> inputs, outputs;
+  llvm::MapVector<StringRef, WeightSource> initializers; // by name; keys live in `owner`
+  std::vector<Node> nodes;
+  /// metadata_props under scrimp.*, parsed; null objects when absent.
+  std::map<std::string, std::string> metadata;
+  bool fromTorch = false;
+};
+
+/// The scrimp element type of an ONNX TensorProto::DataType, null if there is none.
+Type elementTypeOf(int dataType, MLIRContext *context);
+/// Its name in messages ("uint8", "type 17").
+std::string dataTypeName(int dataType);
+
+/// Reads and checks the file. All errors are reported at NameLoc(path) or at the node.
+FailureOr<Model> loadModel(StringRef path, MLIRContext *context);
+
+/// A location that carries `name`.
+Location nameLoc(StringRef name, MLIRContext *context);
+
+} // namespace mlir::scrimp::onnx_import
+
+#endif

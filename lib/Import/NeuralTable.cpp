@@ -1,0 +1,353 @@
+// The op table: softmax, normalization, attention, dropout and losses.
+#include "NodeBuilder.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+using namespace mlir::scrimp::onnx_import;
+
+namespace {
+
+/// Moves `axis` to the end; `undo` brings it back.
+SmallVector<int64_t> lastPermutation(int64_t axis, int64_t rank) {
+  SmallVector<int64_t> permutation;
+  for (int64_t i = 0; i < rank; ++i)
+    if (i != axis)
+      permutation.push_back(i);
+  permutation.push_back(axis);
+  return permutation;
+}
+
+SmallVector<int64_t> inverse(ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> result(permutation.size());
+  for (auto [i, p] : llvm::enumerate(permutation))
+    result[p] = i;
+  return result;
+}
+
+/// Over one axis since opset 13; before, over all from `axis` on, as one flat row (default axis 1).
+template <typename Op>
+LogicalResult softmax(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)))
+    return failure();
+  Value x = b.input(0);
+  int64_t rank = shapeOf(x).size();
+  bool flat = b.node.opset < 13;
+  int64_t axis = b.intAttr("axis", flat ? 1 : -1);
+  if (flat && axis == rank)
+    return b.result(b.reshape(b.make<Op>(b.reshape(x, {tensorType(x).getNumElements(), 1})), SmallVector<int64_t>(shapeOf(x))));
+  if (rank == 0)
+    return b.result(b.reshape(b.make<Op>(b.reshape(x, {1})), {}));
+  FailureOr<int64_t> normalized = b.normalizeAxis(axis, rank);
+  if (failed(normalized))
+    return failure();
+  if (flat && *normalized != rank - 1) {
+    int64_t rows = 1, columns = 1;
+    for (int64_t i = 0; i < rank; ++i)
+      (i < *normalized ? rows : columns) *= shapeOf(x)[i];
+    return b.result(b.reshape(b.make<Op>(b.reshape(x, {rows, columns})), SmallVector<int64_t>(shapeOf(x))));
+  }
+  SmallVector<int64_t> permutation = lastPermutation(*normalized, rank);
+  return b.result(b.transpose(b.make<Op>(b.transpose(x, permutation)), inverse(permutation)));
+}
+
+/// `value` broadcast to the normalized dimensions of x.
+FailureOr<Value> normParameter(NodeBuilder &b, unsigned i, ArrayRef<int64_t> shape) {
+  if (!b.has(i))
+    return Value();
+  if (failed(b.requireFloat(i)))
+    return failure();
+  FailureOr<SmallVector<int64_t>> common = b.commonShape({b.input(i), b.splat(tensorType(b.input(i)).clone(shape), 0)});
+  if (failed(common))
+    return failure();
+  if (ArrayRef<int64_t>(*common) != shape) {
+    b.error() << "input " << i << " ('" << b.node.inputs[i] << "') is " << tensorType(b.input(i))
+              << ", which does not fit the normalized dimensions";
+    return failure();
+  }
+  Value value = b.cast(b.input(i), tensorType(b.input(0)).getElementType());
+  return b.broadcast(value, shape);
+}
+
+template <bool rms>
+LogicalResult layerNorm(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)) || failed(b.requireRank(0, 1)))
+    return failure();
+  Value x = b.input(0);
+  FailureOr<int64_t> axis = b.normalizeAxis(b.intAttr("axis", -1), shapeOf(x).size());
+  if (failed(axis))
+    return failure();
+  SmallVector<int64_t> normalized(shapeOf(x).drop_front(*axis)), kept(shapeOf(x));
+  for (size_t i = *axis; i < kept.size(); ++i)
+    kept[i] = 1;
+  FailureOr<Value> scale = normParameter(b, 1, normalized);
+  if (failed(scale))
+    return failure();
+  double epsilon = b.floatAttr("epsilon", 1e-5);
+  if (rms)
+    return b.result(b.makeAll<RmsNormOp>(x, *scale, *axis, epsilon)[0]);
+  FailureOr<Value> bias = normParameter(b, 2, normalized);
+  if (failed(bias))
+    return failure();
+  SmallVector<Value> results = b.makeAll<LayerNormOp>(x, *scale, *bias, *axis, epsilon);
+  for (unsigned i = 1; i < 3; ++i)
+    if (b.isUsed(i))
+      (void)b.set(i, b.reshape(results[i], kept));
+  return b.result(results[0]);
+}
+
+/// GroupNormalization, and InstanceNormalization (a group a channel): layer_norm over [N, groups, the rest].
+LogicalResult groupNorm(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)) || failed(b.requireRank(0, 2)) || failed(b.requireRank(1, 1)) ||
+      failed(b.requireRank(2, 1)))
+    return failure();
+  Value x = b.input(0);
+  ArrayRef<int64_t> s = shapeOf(x);
+  bool instance = b.node.type == "InstanceNormalization";
+  int64_t groups = instance ? s[1] : b.intAttr("num_groups", 0);
+  if (groups <= 0 || s[1] % groups)
+    return b.error() << s[1] << " channels do not divide into " << groups << " groups";
+  int64_t rest = tensorType(x).getNumElements() / std::max<int64_t>(s[0] * groups, 1);
+  Value y = b.makeAll<LayerNormOp>(b.reshape(x, {s[0], groups, rest}), Value(), Value(), 2,
+                                   b.floatAttr("epsilon", 1e-5))[0];
+  y = b.reshape(y, SmallVector<int64_t>(s));
+  for (unsigned i = 1; i < 3; ++i) {
+    Value parameter = b.input(i);
+    int64_t count = shapeOf(parameter)[0];
+    if (shapeOf(parameter).size() != 1 || (count != s[1] && count != groups))
+      return b.error() << "input " << i << " ('" << b.node.inputs[i] << "') is " << tensorType(parameter)
+                       << ", expected " << s[1] << " elements";
+    if (count != s[1]) // per group before opset 21
+      parameter = b.reshape(b.broadcast(b.reshape(parameter, {groups, 1}), {groups, s[1] / groups}), {s[1]});
+    SmallVector<int64_t> channels(s.size(), 1);
+    channels[1] = s[1];
+    parameter = b.broadcast(b.reshape(parameter, channels), SmallVector<int64_t>(s));
+    y = i == 1 ? b.make<MulOp>(y, parameter) : b.make<AddOp>(y, parameter);
+  }
+  return b.result(y);
+}
+
+/// ONNX Attention (opset 23): rank 4 [B,H,S,D], or rank 3 [B,S,H*D] with the numbers of heads as attributes.
+LogicalResult attention(NodeBuilder &b) {
+  for (unsigned i = 0; i < 3; ++i)
+    if (failed(b.requireFloat(i)) || failed(b.requireRank(i, 3)))
+      return failure();
+  if (b.has(4) || b.has(5) || b.isUsed(1) || b.isUsed(2) || b.isUsed(3))
+    return b.error() << "a key-value cache (past_key, past_value) and scores as output are not supported";
+  if (b.floatAttr("softcap", 0) != 0)
+    return b.error() << "softcap is not supported";
+  Value heads[3];
+  bool flat = shapeOf(b.input(0)).size() == 3;
+  int64_t numbers[3] = {b.intAttr("q_num_heads", 0), b.intAttr("kv_num_heads", 0), b.intAttr("kv_num_heads", 0)};
+  for (unsigned i = 0; i < 3; ++i) {
+    Value x = b.input(i);
+    SmallVector<int64_t> s(shapeOf(x));
+    if (s.size() != (flat ? 3u : 4u))
+      return b.error() << "q, k and v have ranks " << shapeOf(b.input(0)).size() << ", "
+                       << shapeOf(b.input(1)).size() << " and " << shapeOf(b.input(2)).size();
+    if (flat) {
+      if (numbers[i] <= 0 || s[2] % numbers[i])
+        return b.error() << "a width of " << s[2] << " does not divide into " << numbers[i] << " heads";
+      x = b.transpose(b.reshape(x, {s[0], s[1], numbers[i], s[2] / numbers[i]}), {0, 2, 1, 3});
+    }
+    heads[i] = x;
+  }
+  SmallVector<int64_t> q(shapeOf(heads[0])), k(shapeOf(heads[1])), v(shapeOf(heads[2]));
+  if (q[0] != k[0] || k[0] != v[0] || k[1] != v[1] || k[1] == 0 || q[1] % k[1] || q[3] != k[3] || k[2] != v[2])
+    return b.error() << "q " << tensorType(heads[0]) << ", k " << tensorType(heads[1]) << " and v "
+                     << tensorType(heads[2]) << " do not fit together";
+  Value mask;
+  if (b.has(3)) {
+    mask = b.input(3);
+    SmallVector<int64_t> m(shapeOf(mask));
+    if (m.size() > 4)
+      return b.error() << "the mask has rank " << m.size() << ", expected at most 4";
+    m.insert(m.begin(), 4 - m.size(), 1);
+    mask = b.reshape(mask, m);
+    int64_t full[4] = {q[0], q[1], q[2], k[2]};
+    for (unsigned i = 0; i < 4; ++i)
+      if (m[i] != 1 && m[i] != full[i])
+        return b.error() << "the mask " << tensorType(b.input(3)) << " does not fit scores of [" << full[0] << ", "
+                         << full[1] << ", " << full[2] << ", " << full[3] << "]";
+    if (isFloatTensor(mask))
+      mask = b.cast(mask, tensorType(heads[0]).getElementType());
+    else if (!tensorType(mask).getElementType().isInteger(1))
+      return b.error() << "the mask is " << tensorType(mask) << ", expected bool or float";
+  }
+  bool causal = b.intAttr("is_causal", 0);
+  if (causal && q[2] != k[2])
+    return b.error() << "is_causal with " << q[2] << " queries and " << k[2] << " keys is not supported";
+  double scale = b.floatAttr("scale", 0);
+  if (scale == 0)
+    scale = 1 / std::sqrt(static_cast<double>(q[3]));
+  Value y = b.makeAll<AttentionOp>(heads[0], heads[1], heads[2], mask, Value(), causal, scale)[0];
+  if (flat)
+    y = b.reshape(b.transpose(y, {0, 2, 1, 3}), {q[0], q[2], q[1] * v[3]});
+  return b.result(y);
+}
+
+/// Trains where training_mode is true (since opset 12) or --training-mode says so; otherwise its operand.
+LogicalResult dropout(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)))
+    return failure();
+  Value x = b.input(0);
+  double ratio = b.floatAttr("ratio", 0.5);
+  bool training = b.graph.options.trainingMode;
+  if (b.has(1)) {
+    FailureOr<double> given = b.constantScalar(1, "the ratio");
+    if (failed(given))
+      return failure();
+    ratio = *given;
+  }
+  if (b.has(2)) {
+    FailureOr<double> mode = b.constantScalar(2, "training_mode");
+    if (failed(mode))
+      return failure();
+    training |= *mode != 0;
+  }
+  if (ratio < 0 || ratio >= 1)
+    return b.error() << "the ratio is " << ratio << ", expected one in [0, 1)";
+  if (!training || ratio == 0) {
+    if (!training && ratio != 0)
+      b.graph.evaluationDropouts.push_back(b.node.displayName());
+    if (b.isUsed(1))
+      (void)b.set(1, b.splat(boolLike(tensorType(x)), 1));
+    return b.result(x);
+  }
+  if (b.isUsed(1))
+    return b.error() << "the mask as an output is not supported in training";
+  Type i64 = b.builder.getI64Type();
+  // Samples lie along the first dimension that they divide: [batch * rest, ...] is what reshapes of a batch give.
+  int64_t batch = b.graph.batch, dim = -1;
+  for (int64_t i = 0, rank = shapeOf(x).size(); batch > 0 && i < rank && dim < 0; ++i)
+    if (shapeOf(x)[i] && shapeOf(x)[i] % batch == 0)
+      dim = i;
+  auto attr = [&](int64_t value) { return b.builder.getI64IntegerAttr(value); };
+  return b.result(b.make<DropoutOp>(tensorType(x), x, b.graph.scalarArgument("seed", i64),
+                                    b.graph.scalarArgument("step", i64), b.graph.scalarArgument("sample_base", i64),
+                                    attr(b.graph.nextRandomKey()), attr(dim), attr(dim < 0 ? 1 : batch),
+                                    b.builder.getF64FloatAttr(ratio)));
+}
+
+/// [N, C, d...] with the classes last.
+Value classesLast(NodeBuilder &b, Value x) { return b.transpose(x, lastPermutation(1, shapeOf(x).size())); }
+
+LogicalResult checkLabels(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)) || failed(b.requireRank(0, 2)) || failed(b.require(1, 1)))
+    return failure();
+  SmallVector<int64_t> expected(shapeOf(b.input(0)));
+  expected.erase(expected.begin() + 1);
+  Type type = tensorType(b.input(1)).getElementType();
+  if (shapeOf(b.input(1)) != ArrayRef<int64_t>(expected) || (!type.isInteger(32) && !type.isInteger(64)))
+    return b.error() << "labels are " << tensorType(b.input(1)) << ", which do not fit scores of "
+                     << tensorType(b.input(0));
+  if (b.has(2) && (failed(b.requireFloat(2)) || shapeOf(b.input(2)) != ArrayRef<int64_t>{shapeOf(b.input(0))[1]}))
+    return b.error() << "the class weights do not fit scores of " << tensorType(b.input(0));
+  std::string reduction = b.stringAttr("reduction", "mean");
+  if (reduction != "mean" && reduction != "sum" && reduction != "none")
+    return b.error() << "reduction is '" << reduction << "', expected mean, sum or none";
+  return success();
+}
+
+std::optional<int64_t> ignoreIndex(NodeBuilder &b) {
+  return b.hasAttr("ignore_index") ? std::optional(b.intAttr("ignore_index", 0)) : std::nullopt;
+}
+
+LogicalResult softmaxCrossEntropyLoss(NodeBuilder &b) {
+  if (failed(checkLabels(b)))
+    return failure();
+  Value logits = classesLast(b, b.input(0));
+  FailureOr<Value> loss = crossEntropy(b, logits, b.input(1), b.input(2), ignoreIndex(b),
+                                       b.stringAttr("reduction", "mean"));
+  if (failed(loss))
+    return failure();
+  if (b.isUsed(1))
+    (void)b.set(1, b.transpose(b.make<LogSoftmaxOp>(logits), inverse(lastPermutation(1, shapeOf(logits).size()))));
+  return b.result(*loss);
+}
+
+/// What counts a row: 0 where the label is ignored, else 1 or its class's weight; null: all count 1.
+Value rowWeights(NodeBuilder &b, Value labels, Value weight, std::optional<int64_t> ignore, Type type) {
+  RankedTensorType rows = tensorType(labels).clone(type);
+  if (!ignore && !weight)
+    return {};
+  Value zero = b.splat(rows, 0), valid, counted = b.splat(rows, 1);
+  Value safe = labels;
+  if (ignore) {
+    valid = b.make<CompareOp>(Predicate::ne, labels, b.splat(tensorType(labels), *ignore));
+    safe = b.make<SelectOp>(valid, labels, b.splat(tensorType(labels), 0));
+  }
+  if (weight)
+    counted = b.make<GatherOp>(b.cast(weight, type), safe, 0);
+  return ignore ? b.make<SelectOp>(valid, counted, zero) : counted;
+}
+
+/// Losses of rows, weighted and reduced.
+Value reduceLosses(NodeBuilder &b, Value losses, Value weights, bool classWeights, StringRef reduction) {
+  if (weights && classWeights)
+    losses = b.make<MulOp>(losses, weights);
+  if (reduction == "none")
+    return losses;
+  SmallVector<int64_t> dims;
+  for (size_t i = 0; i < shapeOf(losses).size(); ++i)
+    dims.push_back(i);
+  Value sum = b.reduce(ReduceKind::sum, losses, dims);
+  if (reduction == "sum")
+    return sum;
+  Value count = weights ? b.reduce(ReduceKind::sum, weights, dims)
+                        : b.splat(tensorType(sum), tensorType(losses).getNumElements());
+  return quotientLoss(b, sum, count);
+}
+
+/// -scores[label], scores being logarithms already.
+LogicalResult negativeLogLikelihoodLoss(NodeBuilder &b) {
+  if (failed(checkLabels(b)))
+    return failure();
+  Value scores = classesLast(b, b.input(0)), labels = b.input(1);
+  std::optional<int64_t> ignore = ignoreIndex(b);
+  Type type = tensorType(scores).getElementType();
+  Value weights = rowWeights(b, labels, b.input(2), ignore, type), safe = labels;
+  if (ignore)
+    safe = b.make<SelectOp>(b.make<CompareOp>(Predicate::ne, labels, b.splat(tensorType(labels), *ignore)), labels,
+                            b.splat(tensorType(labels), 0));
+  SmallVector<int64_t> rows(shapeOf(labels)), single(rows);
+  single.push_back(1);
+  Value losses = b.make<NegOp>(b.reshape(
+      b.make<GatherElementsOp>(scores, b.reshape(safe, single), (int64_t)rows.size()), rows));
+  if (ignore && !b.has(2))
+    losses = b.make<SelectOp>(b.make<CompareOp>(Predicate::ne, labels, b.splat(tensorType(labels), *ignore)), losses,
+                              b.splat(tensorType(losses), 0));
+  return b.result(reduceLosses(b, losses, weights, b.has(2), b.stringAttr("reduction", "mean")));
+}
+
+const OpEntry kOps[] = {
+    {"Softmax", "", 1, 0, softmax<SoftmaxOp>},
+    {"LogSoftmax", "", 1, 0, softmax<LogSoftmaxOp>},
+    {"LayerNormalization", "", 17, 0, layerNorm<false>},
+    {"RMSNormalization", "", 23, 0, layerNorm<true>},
+    {"GroupNormalization", "", 18, 0, groupNorm},
+    {"InstanceNormalization", "", 6, 0, groupNorm},
+    {"Attention", "", 23, 0, attention},
+    {"Dropout", "", 7, 0, dropout},
+    {"SoftmaxCrossEntropyLoss", "", 12, 0, softmaxCrossEntropyLoss},
+    {"NegativeLogLikelihoodLoss", "", 12, 0, negativeLogLikelihoodLoss},
+};
+
+} // namespace
+
+ArrayRef<OpEntry> onnx_import::neuralOps() { return kOps; }
+
+Value onnx_import::quotientLoss(NodeBuilder &b, Value sum, Value count) {
+  // No valid label at all gives 0 / 1, not NaN.
+  Value zero = b.splat(tensorType(count), 0), one = b.splat(tensorType(count), 1);
+  Value divisor = b.make<SelectOp>(b.make<CompareOp>(Predicate::eq, count, zero), one, count);
+  Value loss = b.make<DivOp>(sum, divisor);
+  b.graph.losses[loss] = {sum, count};
+  return loss;
+}
+
+FailureOr<Value> onnx_import::crossEntropy(NodeBuilder &b, Value logits, Value labels, Value weight,
+                                           std::optional<int64_t> ignore, StringRef reduction) {
+  Value losses = b.makeAll<CrossEntropyOp>(logits, labels, ignore)[0];
+  Value weights = rowWeights(b, labels, weight, ignore, tensorType(losses).getElementType());
+  return reduceLosses(b, losses, weights, bool(weight), reduction);
+}

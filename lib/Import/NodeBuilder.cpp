@@ -1,0 +1,356 @@
+// Building blocks for the op table, and constant folding as ops are made.
+#include "NodeBuilder.h"
+
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+using namespace mlir::scrimp::onnx_import;
+
+/// Above this a constant is computed by the program instead.
+static constexpr int64_t kMaxFoldedIntegers = int64_t(1) << 22, kMaxFoldedFloats = int64_t(1) << 20;
+
+Type GraphState::widen(Type elementType) const {
+  return options.precision == "fp64" && isa<FloatType>(elementType) ? Float64Type::get(context) : elementType;
+}
+
+Value GraphState::scalarArgument(StringRef name, Type type) {
+  Value &argument = scalarArguments[name];
+  if (!argument) {
+    unsigned index = function.getNumArguments();
+    Builder b(context);
+    DictionaryAttr attributes = b.getDictionaryAttr({b.getNamedAttr(ScrimpDialect::kScalar, b.getStringAttr(name)),
+                                                     b.getNamedAttr(ScrimpDialect::kName, b.getStringAttr(name))});
+    (void)function.insertArgument(index, RankedTensorType::get({}, type), attributes, function.getLoc());
+    argument = function.getArgument(index);
+  }
+  return argument;
+}
+
+Value GraphState::constant(Location loc, const HostTensor &value) {
+  return ConstantOp::create(builder, loc, cast<ElementsAttr>(value.toAttr()));
+}
+
+std::optional<HostTensor> onnx_import::constantOf(Value value) {
+  auto op = value ? value.getDefiningOp<ConstantOp>() : nullptr;
+  if (!op || !isa<DenseElementsAttr>(op.getValue()))
+    return std::nullopt;
+  return HostTensor::get(op.getValue());
+}
+
+SmallVector<Value> GraphState::fold(Operation *op) {
+  SmallVector<Value> results(op->getResults());
+  auto eval = dyn_cast<EvalOp>(op);
+  if (!eval || isa<ConstantOp>(op))
+    return results;
+  for (Value operand : op->getOperands())
+    if (!operand.getDefiningOp<ConstantOp>())
+      return results;
+  for (Value result : results)
+    if (tensorType(result).getNumElements() > (isFloatTensor(result) ? kMaxFoldedFloats : kMaxFoldedIntegers))
+      return results;
+  SmallVector<HostTensor> operands, values;
+  SmallVector<const HostTensor *> pointers;
+  operands.reserve(op->getNumOperands());
+  for (Value operand : op->getOperands()) {
+    operands.push_back(*constantOf(operand));
+    pointers.push_back(&operands.back());
+  }
+  for (Value result : results)
+    values.emplace_back(tensorType(result));
+  if (failed(eval.eval(pointers, values)))
+    return results; // the op has said why; it stays
+  Location loc = op->getLoc();
+  for (auto [result, value] : llvm::zip(results, values)) {
+    value.roundToType();
+    result = constant(loc, value);
+  }
+  op->erase();
+  return results;
+}
+
+FailureOr<HostTensor> onnx_import::readTensor(const WeightSource &source, Type elementType, Location loc) {
+  SmallVector<char> buffer;
+  ArrayRef<char> bytes(source.bytes.data(), source.bytes.size());
+  if (source.isExternal()) {
+    buffer.resize(source.length);
+    if (failed(readWeightBytes(source, 0, buffer, loc)))
+      return failure();
+    bytes = buffer;
+  }
+  auto stored = RankedTensorType::get(source.shape, source.elementType);
+  HostTensor value(stored);
+  int64_t count = value.size();
+  auto read = [&](auto sample, auto &&store) {
+    for (int64_t i = 0; i < count; ++i) {
+      decltype(sample) element;
+      std::memcpy(&element, bytes.data() + i * sizeof(element), sizeof(element));
+      store(i, element);
+    }
+  };
+  auto asInt = [&](int64_t i, auto element) { value.ints()[i] = element; };
+  auto asFloat = [&](int64_t i, auto element) { value.floats()[i] = element; };
+  if (stored.getElementType().isF32())
+    read(float(), asFloat);
+  else if (stored.getElementType().isF64())
+    read(double(), asFloat);
+  else if (auto type = dyn_cast<FloatType>(stored.getElementType()))
+    read(uint16_t(), [&](int64_t i, uint16_t bits) {
+      APFloat element(type.getFloatSemantics(), APInt(16, bits));
+      bool lost;
+      element.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lost);
+      value.floats()[i] = element.convertToDouble();
+    });
+  else if (stored.getElementType().isInteger(64))
+    read(int64_t(), asInt);
+  else if (stored.getElementType().isInteger(32))
+    read(int32_t(), asInt);
+  else if (stored.getElementType().isInteger(8))
+    read(int8_t(), asInt);
+  else
+    read(uint8_t(), [&](int64_t i, uint8_t element) { value.ints()[i] = element != 0; });
+  if (elementType != stored.getElementType()) {
+    value = value.withType(stored.clone(elementType));
+    value.roundToType();
+  }
+  return value;
+}
+
+Location NodeBuilder::locationOf(const Node &node, MLIRContext *context) {
+  std::string name = node.displayName();
+  std::string scope = node.scopes.size() >= 2 ? node.moduleScope() : "";
+  return nameLoc(scope.empty() ? name : scope + "/" + name, context);
+}
+
+InFlightDiagnostic NodeBuilder::error() {
+  return emitError(loc) << "node '" << node.displayName() << "' (" << node.type << "): ";
+}
+
+Value NodeBuilder::input(unsigned i) const {
+  if (!has(i))
+    return {};
+  auto it = graph.values.find(node.inputs[i]);
+  return it == graph.values.end() ? Value() : it->second;
+}
+
+LogicalResult NodeBuilder::require(unsigned first, unsigned count) {
+  for (unsigned i = first; i < first + count; ++i)
+    if (!input(i))
+      return error() << (has(i) ? "input " + Twine(i) + " is '" + node.inputs[i] + "', which is not a tensor"
+                                : "input " + Twine(i) + " is missing");
+  return success();
+}
+
+LogicalResult NodeBuilder::requireFloat(unsigned i) {
+  if (failed(require(i, 1)))
+    return failure();
+  if (!isFloatTensor(input(i)))
+    return error() << "input " << i << " ('" << node.inputs[i] << "') is " << tensorType(input(i)).getElementType()
+                   << ", expected a float type";
+  return success();
+}
+
+LogicalResult NodeBuilder::requireRank(unsigned i, int64_t least) {
+  if (failed(require(i, 1)))
+    return failure();
+  if (tensorType(input(i)).getRank() < least)
+    return error() << "input " << i << " ('" << node.inputs[i] << "') has rank " << tensorType(input(i)).getRank()
+                   << ", expected at least " << least;
+  return success();
+}
+
+SmallVector<Value> NodeBuilder::allInputs() const {
+  SmallVector<Value> values;
+  for (unsigned i = 0; i < numInputs(); ++i)
+    values.push_back(input(i));
+  return values;
+}
+
+int64_t NodeBuilder::intAttr(StringRef name, int64_t fallback) const {
+  auto it = node.attributes.find(name.str());
+  return it == node.attributes.end() || it->second.kind != AttributeValue::Int ? fallback : it->second.i;
+}
+
+double NodeBuilder::floatAttr(StringRef name, double fallback) const {
+  auto exact = graph.scalars.find(node.name + ":" + name.str());
+  if (exact != graph.scalars.end())
+    return exact->second;
+  auto it = node.attributes.find(name.str());
+  return it == node.attributes.end() || it->second.kind != AttributeValue::Float ? fallback : it->second.f;
+}
+
+std::string NodeBuilder::stringAttr(StringRef name, StringRef fallback) const {
+  auto it = node.attributes.find(name.str());
+  return it == node.attributes.end() || it->second.kind != AttributeValue::String ? fallback.str() : it->second.s;
+}
+
+std::optional<SmallVector<int64_t>> NodeBuilder::intsAttr(StringRef name) const {
+  auto it = node.attributes.find(name.str());
+  if (it == node.attributes.end() || it->second.kind != AttributeValue::Ints)
+    return std::nullopt;
+  return SmallVector<int64_t>(it->second.ints.begin(), it->second.ints.end());
+}
+
+FailureOr<SmallVector<int64_t>> NodeBuilder::constantInts(unsigned i, StringRef what) {
+  if (failed(require(i, 1)))
+    return failure();
+  std::optional<HostTensor> value = constantOf(input(i));
+  if (!value || value->isFloat()) {
+    error() << what << " ('" << node.inputs[i] << "') " << (value ? "is not of integers" :
+            "depends on the data; Scrimp needs it when it compiles");
+    return failure();
+  }
+  return SmallVector<int64_t>(value->ints());
+}
+
+FailureOr<double> NodeBuilder::constantScalar(unsigned i, StringRef what) {
+  if (failed(require(i, 1)))
+    return failure();
+  std::optional<HostTensor> value = constantOf(input(i));
+  if (!value || value->size() != 1) {
+    error() << what << " ('" << node.inputs[i] << "') " << (value ? "is not one number" :
+            "depends on the data; Scrimp needs it when it compiles");
+    return failure();
+  }
+  auto exact = graph.scalars.find(node.inputs[i]);
+  return exact != graph.scalars.end() && value->isFloat() ? exact->second : value->asDouble(0);
+}
+
+FailureOr<std::optional<SmallVector<int64_t>>> NodeBuilder::axes(StringRef name, unsigned i) {
+  if (std::optional<SmallVector<int64_t>> fromAttribute = intsAttr(name))
+    return fromAttribute;
+  if (!has(i))
+    return std::optional<SmallVector<int64_t>>();
+  FailureOr<SmallVector<int64_t>> values = constantInts(i, name);
+  if (failed(values))
+    return failure();
+  return std::optional<SmallVector<int64_t>>(*values);
+}
+
+FailureOr<int64_t> NodeBuilder::normalizeAxis(int64_t axis, int64_t rank) {
+  if (axis < -rank || axis >= std::max<int64_t>(rank, 0)) {
+    error() << "axis " << axis << " is outside a tensor of rank " << rank;
+    return failure();
+  }
+  return axis < 0 ? axis + rank : axis;
+}
+
+FailureOr<SmallVector<int64_t>> NodeBuilder::normalizeAxes(ArrayRef<int64_t> axes, int64_t rank) {
+  SmallVector<int64_t> result;
+  for (int64_t axis : axes) {
+    FailureOr<int64_t> normalized = normalizeAxis(axis, rank);
+    if (failed(normalized))
+      return failure();
+    if (llvm::is_contained(result, *normalized)) {
+      error() << "axis " << axis << " is named twice";
+      return failure();
+    }
+    result.push_back(*normalized);
+  }
+  llvm::sort(result);
+  return result;
+}
+
+Value NodeBuilder::intConstant(ArrayRef<int64_t> values, ArrayRef<int64_t> shape, Type elementType) {
+  HostTensor tensor(RankedTensorType::get(shape, elementType ? elementType : builder.getI64Type()));
+  llvm::copy(values, tensor.ints().begin());
+  return graph.constant(loc, tensor);
+}
+
+Value NodeBuilder::reshape(Value value, ArrayRef<int64_t> shape) {
+  if (shapeOf(value) == shape)
+    return value;
+  return make<ReshapeOp>(tensorType(value).clone(shape), value);
+}
+
+Value NodeBuilder::broadcast(Value value, ArrayRef<int64_t> shape) {
+  if (shapeOf(value) == shape)
+    return value;
+  return make<BroadcastOp>(tensorType(value).clone(shape), value);
+}
+
+Value NodeBuilder::cast(Value value, Type elementType) {
+  if (tensorType(value).getElementType() == elementType)
+    return value;
+  return make<CastOp>(tensorType(value).clone(elementType), value);
+}
+
+Value NodeBuilder::transpose(Value value, ArrayRef<int64_t> permutation) {
+  if (llvm::all_of(llvm::enumerate(permutation), [](auto entry) { return (int64_t)entry.index() == entry.value(); }))
+    return value;
+  return make<TransposeOp>(value, permutation);
+}
+
+Value NodeBuilder::slice(Value value, ArrayRef<int64_t> starts, ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides) {
+  if (shapeOf(value) == sizes && llvm::all_of(starts, [](int64_t s) { return s == 0; }) &&
+      llvm::all_of(strides, [](int64_t s) { return s == 1; }))
+    return value;
+  return make<SliceOp>(tensorType(value).clone(sizes), value, builder.getDenseI64ArrayAttr(starts),
+                       builder.getDenseI64ArrayAttr(strides));
+}
+
+Value NodeBuilder::sliceDim(Value value, int64_t dim, int64_t start, int64_t size) {
+  SmallVector<int64_t> starts(shapeOf(value).size(), 0), strides(shapeOf(value).size(), 1), sizes(shapeOf(value));
+  starts[dim] = start;
+  sizes[dim] = size;
+  return slice(value, starts, sizes, strides);
+}
+
+Value NodeBuilder::reduce(ReduceKind kind, Value value, ArrayRef<int64_t> dims) {
+  return dims.empty() ? value : make<ReduceOp>(kind, value, dims);
+}
+
+static std::string shapeText(Value value) {
+  std::string text = "[";
+  llvm::raw_string_ostream os(text);
+  llvm::interleaveComma(shapeOf(value), os);
+  return text + "]";
+}
+
+FailureOr<SmallVector<int64_t>> NodeBuilder::commonShape(ValueRange values) {
+  SmallVector<int64_t> shape;
+  for (Value value : values) {
+    ArrayRef<int64_t> other = shapeOf(value);
+    if (other.size() > shape.size())
+      shape.insert(shape.begin(), other.size() - shape.size(), 1);
+    for (size_t i = 0; i < other.size(); ++i) {
+      int64_t &dim = shape[shape.size() - 1 - i];
+      int64_t mine = other[other.size() - 1 - i];
+      if (dim != mine && dim != 1 && mine != 1) {
+        InFlightDiagnostic diagnostic = error() << "the inputs' shapes do not broadcast together:";
+        for (Value v : values)
+          diagnostic << " " << shapeText(v);
+        return failure();
+      }
+      dim = dim == 1 ? mine : dim;
+    }
+  }
+  return shape;
+}
+
+FailureOr<SmallVector<Value>> NodeBuilder::broadcastTogether(ValueRange values) {
+  for (Value value : values)
+    if (tensorType(value).getElementType() != tensorType(values[0]).getElementType()) {
+      error() << "the inputs' types differ: " << tensorType(values[0]).getElementType() << " and "
+              << tensorType(value).getElementType();
+      return failure();
+    }
+  FailureOr<SmallVector<int64_t>> shape = commonShape(values);
+  if (failed(shape))
+    return failure();
+  SmallVector<Value> result;
+  for (Value value : values)
+    result.push_back(broadcast(value, *shape));
+  return result;
+}
+
+LogicalResult NodeBuilder::set(unsigned output, Value value) {
+  if (output < node.outputs.size() && !node.outputs[output].empty())
+    graph.values[node.outputs[output]] = value;
+  return success();
+}
+
+bool NodeBuilder::isUsed(unsigned output) const {
+  return output < node.outputs.size() && !node.outputs[output].empty() && graph.used.contains(node.outputs[output]);
+}

@@ -1,0 +1,174 @@
+// Finding the bytes of weights in safetensors files (huggingface.co/docs/safetensors), and reading pieces of them.
+#include "scrimp/Import/Weights.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+LogicalResult mlir::scrimp::readWeightBytes(const WeightSource &source, uint64_t offset, MutableArrayRef<char> buffer,
+                                            Location loc) {
+  if (offset > source.getLength() || source.getLength() - offset < buffer.size())
+    return emitError(loc) << "asked for bytes " << offset << " to " << offset + buffer.size() << " of a weight of "
+                          << source.getLength();
+  if (!source.isExternal()) {
+    std::memcpy(buffer.data(), source.bytes.data() + offset, buffer.size());
+    return success();
+  }
+  int file = ::open(source.path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0)
+    return emitError(loc) << "'" << source.path << "' cannot be read: " << std::strerror(errno);
+  size_t done = 0;
+  while (done < buffer.size()) {
+    ssize_t count = ::pread(file, buffer.data() + done, buffer.size() - done, source.offset + offset + done);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0) {
+      ::close(file);
+      return emitError(loc) << "'" << source.path << "' ends at byte " << source.offset + offset + done << ", expected "
+                            << buffer.size() - done << " bytes more";
+    }
+    done += count;
+  }
+  ::close(file);
+  return success();
+}
+
+static Type safetensorsType(StringRef name, MLIRContext *context) {
+  Builder b(context);
+  if (name == "F32")
+    return b.getF32Type();
+  if (name == "F64")
+    return b.getF64Type();
+  if (name == "F16")
+    return b.getF16Type();
+  if (name == "BF16")
+    return b.getBF16Type();
+  if (name == "I64")
+    return b.getI64Type();
+  if (name == "I32")
+    return b.getI32Type();
+  if (name == "I8")
+    return b.getI8Type();
+  if (name == "BOOL")
+    return b.getI1Type();
+  return nullptr;
+}
+
+/// Adds the tensors of one file; those of a type that Scrimp lacks are left out.
+static LogicalResult readHeader(StringRef path, MLIRContext *context, llvm::StringMap<WeightSource> &tensors) {
+  auto error = [&]() { return emitError(UnknownLoc::get(context)) << "'" << path << "' "; };
+  uint64_t size;
+  if (std::error_code code = llvm::sys::fs::file_size(path, size))
+    return error() << "cannot be read: " << code.message();
+  if (llvm::sys::fs::is_directory(path))
+    return error() << "is a directory; expected a safetensors file";
+  WeightSource file;
+  file.path = path.str();
+  file.length = size;
+  unsigned char prefix[8];
+  if (size < 8)
+    return error() << "has " << size << " bytes; it is not a safetensors file, or is cut off";
+  if (failed(readWeightBytes(file, 0, MutableArrayRef<char>(reinterpret_cast<char *>(prefix), 8),
+                             UnknownLoc::get(context))))
+    return failure();
+  uint64_t length = 0;
+  for (int i = 7; i >= 0; --i)
+    length = length << 8 | prefix[i];
+  if (length > size - 8 || length > (uint64_t(1) << 30))
+    return error() << "announces a header of " << length << " bytes but has " << size
+                   << "; it is not a safetensors file, or is cut off";
+  std::string text(length, 0);
+  if (failed(readWeightBytes(file, 8, MutableArrayRef<char>(text.data(), length), UnknownLoc::get(context))))
+    return failure();
+  llvm::Expected<llvm::json::Value> parsed = llvm::json::parse(text);
+  const llvm::json::Object *header = parsed ? parsed->getAsObject() : nullptr;
+  if (!header) {
+    llvm::consumeError(parsed.takeError());
+    return error() << "has a header that is not a JSON object; it is not a safetensors file, or is damaged";
+  }
+  for (const auto &[key, value] : *header) {
+    if (key == "__metadata__")
+      continue;
+    const llvm::json::Object *entry = value.getAsObject();
+    const llvm::json::Array *shape = entry ? entry->getArray("shape") : nullptr;
+    const llvm::json::Array *offsets = entry ? entry->getArray("data_offsets") : nullptr;
+    std::optional<StringRef> dtype = entry ? entry->getString("dtype") : std::nullopt;
+    if (!shape || !offsets || !dtype || offsets->size() != 2)
+      return error() << "describes the tensor '" << key.str() << "' without dtype, shape and data_offsets";
+    WeightSource tensor;
+    tensor.path = path.str();
+    tensor.elementType = safetensorsType(*dtype, context);
+    if (!tensor.elementType)
+      continue;
+    uint64_t elements = 1;
+    for (const llvm::json::Value &dim : *shape) {
+      tensor.shape.push_back(dim.getAsInteger().value_or(-1));
+      if (tensor.shape.back() < 0 || (tensor.shape.back() && elements > (uint64_t(1) << 42) / tensor.shape.back()))
+        return error() << "gives the tensor '" << key.str() << "' an impossible shape";
+      elements *= tensor.shape.back();
+    }
+    int64_t begin = (*offsets)[0].getAsInteger().value_or(-1), end = (*offsets)[1].getAsInteger().value_or(-1);
+    uint64_t needed = elements * std::max(tensor.elementType.getIntOrFloatBitWidth() / 8, 1u);
+    if (begin < 0 || end < begin || static_cast<uint64_t>(end) > size - 8 - length ||
+        static_cast<uint64_t>(end - begin) != needed)
+      return error() << "places the tensor '" << key.str() << "' (" << needed << " bytes) at " << begin << " to " << end
+                     << " of " << size - 8 - length << " bytes of data; it is cut off or damaged";
+    tensor.offset = 8 + length + begin;
+    tensor.length = needed;
+    tensors[key.str()] = std::move(tensor);
+  }
+  return success();
+}
+
+FailureOr<llvm::StringMap<WeightSource>> mlir::scrimp::openSafetensors(StringRef path, MLIRContext *context) {
+  llvm::StringMap<WeightSource> tensors;
+  if (!path.ends_with(".json")) {
+    if (failed(readHeader(path, context, tensors)))
+      return failure();
+    return tensors;
+  }
+  auto error = [&]() { return emitError(UnknownLoc::get(context)) << "'" << path << "' "; };
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer) {
+    error() << "cannot be read: " << buffer.getError().message();
+    return failure();
+  }
+  llvm::Expected<llvm::json::Value> parsed = llvm::json::parse((*buffer)->getBuffer());
+  const llvm::json::Object *index = parsed ? parsed->getAsObject() : nullptr;
+  const llvm::json::Object *map = index ? index->getObject("weight_map") : nullptr;
+  if (!map) {
+    llvm::consumeError(parsed.takeError());
+    error() << "has no weight_map; expected a model.safetensors.index.json";
+    return failure();
+  }
+  llvm::StringMap<llvm::StringMap<WeightSource>> shards;
+  for (const auto &[key, value] : *map) {
+    StringRef shard = value.getAsString().value_or("");
+    if (shard.empty() || shard.contains('/')) {
+      error() << "places '" << key.str() << "' in '" << shard << "', which is not a file beside it";
+      return failure();
+    }
+    if (!shards.count(shard)) {
+      SmallString<256> shardPath(llvm::sys::path::parent_path(path));
+      llvm::sys::path::append(shardPath, shard);
+      if (failed(readHeader(shardPath, context, shards[shard])))
+        return failure();
+    }
+    auto tensor = shards[shard].find(key.str());
+    if (tensor == shards[shard].end()) {
+      error() << "places '" << key.str() << "' in '" << shard << "', which does not hold it";
+      return failure();
+    }
+    tensors[key.str()] = tensor->second;
+  }
+  return tensors;
+}
