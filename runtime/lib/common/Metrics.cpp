@@ -66,7 +66,8 @@ Status MetricsFile::evaluation(int64_t step, double loss) {
   if (!file)
     return Status::ok();
   char text[128];
-  int length = snprintf(text, sizeof(text), "{\"step\": %lld, \"eval_loss\": %s}\n", (long long)step, Number(loss).text);
+  int length =
+      snprintf(text, sizeof(text), "{\"step\": %lld, \"eval_loss\": %s}\n", (long long)step, Number(loss).text);
   return file->write(text, static_cast<uint64_t>(length));
 }
 
@@ -80,12 +81,13 @@ void Progress::step(const StepReport &r, double elapsed, int64_t stepsThisRun, i
   lastShown = elapsed;
   bool tokens = tokensThisRun > 0;
   double rate = static_cast<double>(tokens ? tokensThisRun : samplesThisRun) / (elapsed > 0 ? elapsed : 1e-9);
-  auto eta = static_cast<long long>(elapsed / static_cast<double>(stepsThisRun) *
-                                    static_cast<double>(r.totalSteps - r.step));
+  auto eta =
+      static_cast<long long>(elapsed / static_cast<double>(stepsThisRun) * static_cast<double>(r.totalSteps - r.step));
   char text[256];
-  int length = snprintf(text, sizeof(text), "\r\033[Kstep %lld/%lld  loss %.4f  %.1f %s/s  %.1f MiB  ETA %lld:%02lld:%02lld",
-                        (long long)r.step, (long long)r.totalSteps, r.loss, rate, tokens ? "tokens" : "samples",
-                        static_cast<double>(r.arenaBytes) / (1 << 20), eta / 3600, eta / 60 % 60, eta % 60);
+  int length =
+      snprintf(text, sizeof(text), "\r\033[Kstep %lld/%lld  loss %.4f  %.1f %s/s  %.1f MiB  ETA %lld:%02lld:%02lld",
+               (long long)r.step, (long long)r.totalSteps, r.loss, rate, tokens ? "tokens" : "samples",
+               static_cast<double>(r.arenaBytes) / (1 << 20), eta / 3600, eta / 60 % 60, eta % 60);
   open = true;
   if (length > 0 && write(STDOUT_FILENO, text, static_cast<size_t>(length)) < 0)
     terminal = false;

@@ -175,8 +175,8 @@ Status readElements(const File &file, const StoredTensor &tensor, int64_t begin,
   int64_t chunk = static_cast<int64_t>(ioBufferBytes) / each;
   for (int64_t done = 0; done < count; done += chunk) {
     int64_t part = std::min(chunk, count - done);
-    if (Status status = file.read(offset + static_cast<uint64_t>(done * each), buffer.data(),
-                                  static_cast<uint64_t>(part * each));
+    if (Status status =
+            file.read(offset + static_cast<uint64_t>(done * each), buffer.data(), static_cast<uint64_t>(part * each));
         status.failed())
       return status;
     int64_t bad = convertElements(tensor.type, buffer.data(), to, target + done * elementBytes(to), part);

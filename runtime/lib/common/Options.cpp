@@ -60,8 +60,8 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
                              std::string &helpText) {
   Options options;
   std::string model(textOf(program->model()));
-  CLI::App app("Trains " + (model.empty() ? std::string("the compiled model") : model) + ".\nInputs:" +
-               describeInputs(program));
+  CLI::App app("Trains " + (model.empty() ? std::string("the compiled model") : model) +
+               ".\nInputs:" + describeInputs(program));
   std::vector<std::string> data, evalData;
   std::string schedule = "constant", onNan = "stop", seed = "0";
   bool noShuffle = false;

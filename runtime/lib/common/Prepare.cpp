@@ -68,8 +68,7 @@ Status Trainer::prepare() {
   if (!options.evalData.empty()) {
     if (!evalProgram)
       return Status::error("--eval-data: this executable was compiled without an evaluation graph");
-    Result<Dataset> evaluation =
-        Dataset::open(program, options.evalData, options.tokenBytes, "--eval-data", &*data);
+    Result<Dataset> evaluation = Dataset::open(program, options.evalData, options.tokenBytes, "--eval-data", &*data);
     if (evaluation.failed())
       return evaluation.status();
     evalData = std::move(*evaluation);

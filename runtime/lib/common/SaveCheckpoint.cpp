@@ -137,8 +137,8 @@ static Status writeCheckpoint(const program::Program *program, const char *arena
   json description = describeState(program, state);
   for (bool optimizer : {false, true}) {
     const char *name = optimizer ? optimizerFile : modelFile;
-    if (Status status = writeTensors(folder + "/" + name, storedTensors(program, optimizer), arena,
-                                     description["files"][name]);
+    if (Status status =
+            writeTensors(folder + "/" + name, storedTensors(program, optimizer), arena, description["files"][name]);
         status.failed())
       return status;
   }
@@ -169,7 +169,8 @@ static Status writeLatest(const std::string &folder, const std::string &name) {
 }
 
 static bool isStepName(const std::string &name) {
-  return name.size() > 5 && name.compare(0, 5, "step-") == 0 && name.find_first_not_of("0123456789", 5) == std::string::npos;
+  return name.size() > 5 && name.compare(0, 5, "step-") == 0 &&
+         name.find_first_not_of("0123456789", 5) == std::string::npos;
 }
 
 /// Removes the oldest checkpoints so that `keep` remain; `newest` stays.
@@ -209,7 +210,8 @@ Status prepareCheckpointFolder(const std::string &folder) {
 Status saveCheckpoint(const program::Program *program, const char *arena, const RunState &state,
                       const std::string &folder, int64_t keep) {
   std::string name = format("step-%06lld", (long long)state.step);
-  std::string temporary = folder + "/.tmp-" + name, final = folder + "/" + name, replaced = folder + "/.tmp-old-" + name;
+  std::string temporary = folder + "/.tmp-" + name, final = folder + "/" + name,
+              replaced = folder + "/.tmp-old-" + name;
   std::error_code error;
   fs::remove_all(temporary, error);
   fs::create_directories(temporary, error);

@@ -77,7 +77,7 @@ Status Trainer::trainStep(StepReport &report) {
     if (!options.skipNan || finished) {
       progress.finish();
       return Status::error("loss is %s at step %lld; %s", std::isnan(report.loss) ? "nan" : "infinite", (long long)step,
-                           !finished           ? "the step was not applied: lower --lr, or give --on-nan skip"
+                           !finished         ? "the step was not applied: lower --lr, or give --on-nan skip"
                            : options.skipNan ? "this program updates before the loss is known, so the step cannot be "
                                                "skipped: resume from a checkpoint with a lower --lr"
                                              : "lower --lr");

@@ -89,8 +89,8 @@ Status initializeTensors(const Program *program, const char *weightsPath, Initia
           return start.status();
         trailerStart = *start;
       }
-      if (Status status = trailer->read(trailerStart + tensor->weights_offset(), target,
-                                        static_cast<uint64_t>(byteCount(tensor)));
+      if (Status status =
+              trailer->read(trailerStart + tensor->weights_offset(), target, static_cast<uint64_t>(byteCount(tensor)));
           status.failed())
         return status;
       break;
@@ -191,8 +191,8 @@ Status initializeFrom(const Program *program, const std::string &path, char *are
       return Status::error("--init-from: tensor '%s' is %s %s in '%s', the model takes %s %s", name.c_str(),
                            fileTypeName(found.tensor.type), found.tensor.shapeText().c_str(), path.c_str(),
                            dtypeName(tensor->dtype()), shapeText(tensor->shape()).c_str());
-    if (Status status = readElements(files[found.file], found.tensor, 0, elementCount(tensor->shape()),
-                                     tensor->dtype(), arena + tensor->offset(), buffer);
+    if (Status status = readElements(files[found.file], found.tensor, 0, elementCount(tensor->shape()), tensor->dtype(),
+                                     arena + tensor->offset(), buffer);
         status.failed())
       return Status::error("--init-from: %s", status.message().c_str());
   }

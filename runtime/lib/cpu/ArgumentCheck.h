@@ -28,9 +28,9 @@ public:
     if (failed())
       return;
     if (arguments.buffers.size() != buffers || arguments.ints.size() != ints || arguments.floats.size() != floats)
-      status = Status::error("%s: takes %zu buffers, %zu integers and %zu floats, found %zu, %zu and %zu", function,
-                             buffers, ints, floats, arguments.buffers.size(), arguments.ints.size(),
-                             arguments.floats.size());
+      status =
+          Status::error("%s: takes %zu buffers, %zu integers and %zu floats, found %zu, %zu and %zu", function, buffers,
+                        ints, floats, arguments.buffers.size(), arguments.ints.size(), arguments.floats.size());
   }
 
   /// ints[index] in [low, high].

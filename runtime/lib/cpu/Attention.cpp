@@ -47,9 +47,7 @@ template <typename T> struct Attention {
 
   int64_t group() const { return s.Hq / s.Hkv; }
   /// Keys that row i may see at all.
-  int64_t visible(int64_t i) const {
-    return causal ? largerOf(0, smallerOf(s.Sk, i + s.Sk - s.Sq + 1)) : s.Sk;
-  }
+  int64_t visible(int64_t i) const { return causal ? largerOf(0, smallerOf(s.Sk, i + s.Sk - s.Sq + 1)) : s.Sk; }
 
   /// scores[rows i .. i + count, keys) = scale q k^T, masked with -inf and the additive mask.
   void scores(int64_t b, int64_t h, int64_t i, int64_t count, int64_t keys, T *panel) const {
@@ -132,15 +130,15 @@ template <typename T> static void forward(const LibraryArguments &arguments, Thr
       for (int64_t r = 0; r < count; ++r)
         lse[head * s.Sq + i + r] = softmaxRow(panel + r * keys, keys);
       const T *values = a.v + (b * s.Hkv + h / a.group()) * s.Sk * s.Dv;
-      gemm<T>(count, s.Dv, keys, T(1), {panel, largerOf(keys, 1)}, {values, s.Dv}, T(0),
-              out + (head * s.Sq + i) * s.Dv, s.Dv);
+      gemm<T>(count, s.Dv, keys, T(1), {panel, largerOf(keys, 1)}, {values, s.Dv}, T(0), out + (head * s.Sq + i) * s.Dv,
+              s.Dv);
     }
   };
   pool.parallelFor(s.B * s.Hq * blocks, 1, body);
 }
 
-/// dv = P^T dout; dP = dout v^T; dS = P (dP - rowsum(dout out)) scale; dq = dS k; dk = dS^T q. A unit owns one key-value
-/// head, so that the sums over its query heads and rows have one order.
+/// dv = P^T dout; dP = dout v^T; dS = P (dP - rowsum(dout out)) scale; dq = dS k; dk = dS^T q. A unit owns one
+/// key-value head, so that the sums over its query heads and rows have one order.
 template <typename T> static void backward(const LibraryArguments &arguments, ThreadPool &pool) {
   Attention<T> a(arguments, 6);
   const AttentionShape &s = a.s;

@@ -76,7 +76,8 @@ template <typename T> struct Convolution {
 template <typename T> static void forward(const LibraryArguments &arguments, ThreadPool &pool) {
   Convolution<T> conv(Conv2dKind::forward, arguments);
   const Conv2dShape &s = conv.s;
-  const T *x = reinterpret_cast<const T *>(arguments.buffers[0]), *w = reinterpret_cast<const T *>(arguments.buffers[1]);
+  const T *x = reinterpret_cast<const T *>(arguments.buffers[0]),
+          *w = reinterpret_cast<const T *>(arguments.buffers[1]);
   T *y = reinterpret_cast<T *>(arguments.buffers[2]);
   int64_t blocks = conv.blocks();
   auto body = [&](int64_t begin, int64_t end, int worker) {
@@ -166,8 +167,9 @@ static Status verify(const char *name, Conv2dKind kind, const LibraryArguments &
   ArgumentCheck check(name, arguments);
   check.floatType();
   check.counts(4, 16, 0);
-  static constexpr const char *names[] = {"N",      "C",       "H",         "W",        "O",    "KH",   "KW",    "strideH",
-                                          "strideW", "padTop", "padLeft", "padBottom", "padRight", "dilH", "dilW", "groups"};
+  static constexpr const char *names[] = {"N",        "C",       "H",       "W",      "O",       "KH",
+                                          "KW",       "strideH", "strideW", "padTop", "padLeft", "padBottom",
+                                          "padRight", "dilH",    "dilW",    "groups"};
   for (size_t i = 0; i < 16; ++i)
     check.range(i, names[i], i >= 9 && i <= 12 ? 0 : 1, 1 << 28);
   if (check.failed())
@@ -183,7 +185,7 @@ static Status verify(const char *name, Conv2dKind kind, const LibraryArguments &
   if (check.failed())
     return check.take();
   int64_t bytes = elementBytes(arguments.dtype);
-  size_t x = kind == Conv2dKind::inputGrad ? 2 : 0, y = kind == Conv2dKind::forward      ? 2
+  size_t x = kind == Conv2dKind::inputGrad ? 2 : 0, y = kind == Conv2dKind::forward     ? 2
                                                         : kind == Conv2dKind::inputGrad ? 0
                                                                                         : 1;
   size_t w = kind == Conv2dKind::weightGrad ? 2 : 1;

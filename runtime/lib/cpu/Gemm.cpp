@@ -40,16 +40,19 @@ static GemmCut cutGemm(const GemmShape &s) {
   constexpr int64_t mostTiles = 16;
   int64_t members = s.sumsBatch() ? 1 : largerOf(s.batch, 1);
   double work = static_cast<double>(s.m) * s.n * s.k * (s.sumsBatch() ? s.batch : 1);
-  int64_t tiles = smallerOf(mostTiles, work >= tileWork * mostTiles ? mostTiles : static_cast<int64_t>(work / tileWork));
+  int64_t tiles =
+      smallerOf(mostTiles, work >= tileWork * mostTiles ? mostTiles : static_cast<int64_t>(work / tileWork));
   tiles = largerOf(1, smallerOf(tiles, divideUp(mostTiles, members)));
   GemmCut cut{largerOf(s.m, 1), largerOf(s.n, 1)};
   if (tiles == 1)
     return cut;
-  // Narrow tiles waste the kernel unless a long sum makes up for it.
-  int64_t narrowest = s.k >= 4096 ? 32 : 64;
+  // Each tile packs both its operands anew, so narrow tiles cost; a product too narrow for four wide tiles gets
+  // narrower ones, and a very long sum makes up for tiles narrower still.
   int64_t larger = largerOf(s.m, s.n), smaller = smallerOf(s.m, s.n);
-  int64_t first = largerOf(1, smallerOf(tiles, larger / narrowest));
-  int64_t second = largerOf(1, smallerOf(tiles / first, smaller / narrowest));
+  int64_t narrow = s.k >= 4096 ? 32 : 64;
+  int64_t first = largerOf(larger / 128, smallerOf(4, larger / narrow));
+  first = largerOf(1, smallerOf(tiles, first));
+  int64_t second = largerOf(1, smallerOf(tiles / first, smaller / 128));
   int64_t largerTile = first > 1 ? pieceExtent(larger, first) : larger;
   int64_t smallerTile = second > 1 ? pieceExtent(smaller, second) : smaller;
   return s.m >= s.n ? GemmCut{largerTile, smallerTile} : GemmCut{smallerTile, largerTile};
@@ -57,7 +60,8 @@ static GemmCut cutGemm(const GemmShape &s) {
 
 template <typename T> static void runTyped(const LibraryArguments &arguments, ThreadPool &pool) {
   GemmShape s(arguments.ints);
-  const T *a = reinterpret_cast<const T *>(arguments.buffers[0]), *b = reinterpret_cast<const T *>(arguments.buffers[1]);
+  const T *a = reinterpret_cast<const T *>(arguments.buffers[0]),
+          *b = reinterpret_cast<const T *>(arguments.buffers[1]);
   T *c = reinterpret_cast<T *>(arguments.buffers[2]);
   if (s.m == 0 || s.n == 0 || s.batch == 0)
     return;
@@ -111,7 +115,8 @@ static Status verify(const LibraryArguments &arguments) {
   const int64_t matrices[3][2] = {{s.m, s.k}, {s.k, s.n}, {s.m, s.n}};
   const int64_t stride[3] = {s.strideA, s.strideB, s.strideC};
   for (size_t i = 0; i < 3; ++i) {
-    check.buffer(i, operands[i], {smallerOf(s.batch, 1), matrices[i][0], matrices[i][1]}, elementBytes(arguments.dtype));
+    check.buffer(i, operands[i], {smallerOf(s.batch, 1), matrices[i][0], matrices[i][1]},
+                 elementBytes(arguments.dtype));
     if (s.batch > 1 && stride[i]) {
       if (i == 2 && stride[i] < s.m * s.n)
         check.fail("batch members of C overlap");

@@ -54,7 +54,8 @@ void imageToColumns(const Conv2dShape &s, const T *x, int64_t channels, int64_t 
                }
                const T *row = x + (c * s.H + ih) * s.W;
                TapRange inside(s.outW(), s.strideW, offset, s.W);
-               int64_t first = largerOf(ow, smallerOf(inside.begin, end)), last = largerOf(first, smallerOf(inside.end, end));
+               int64_t first = largerOf(ow, smallerOf(inside.begin, end)),
+                       last = largerOf(first, smallerOf(inside.end, end));
                for (int64_t j = ow; j < first; ++j)
                  out[j] = T(0);
                if (s.strideW == 1)

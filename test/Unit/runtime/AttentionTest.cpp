@@ -43,7 +43,7 @@ template <typename T> struct Attention {
     call.dtype = dtypeOf<T>;
     call.threads = threads;
     const AttentionShape &s = c.s;
-    call.ints = {s.B,  s.Hq,       s.Hkv,        s.Sq,         s.Sk,         s.D,          s.Dv,
+    call.ints = {s.B,      s.Hq,       s.Hkv,        s.Sq,         s.Sk,         s.D,          s.Dv,
                  c.causal, c.maskKind, c.strides[0], c.strides[1], c.strides[2], c.strides[3], c.segments};
     call.floats = {c.scale};
     call.add(q).add(k).add(v);
@@ -220,6 +220,5 @@ TEST(Attention, RejectsBadArguments) {
   EXPECT_EQ(call.verify("attention"), "attention: q needs 1344 bytes, found 1152");
   call.ints[3] = 6;
   call.ints[13] = 1;
-  EXPECT_EQ(call.verify("attention"),
-            "attention: takes 7 buffers, 14 integers and 1 floats, found 6, 14 and 1");
+  EXPECT_EQ(call.verify("attention"), "attention: takes 7 buffers, 14 integers and 1 floats, found 6, 14 and 1");
 }

@@ -153,8 +153,9 @@ TEST(Checkpoint, WeightsComeFromATrailer) {
   EXPECT_EQ(memcmp(model.data() + start + headerOf(model)["w"]["data_offsets"][0].get<uint64_t>(), weights + 1, 16), 0);
   writeBytes(test.weightsPath, file.substr(0, file.size() - 16));
   EXPECT_EQ(test.run(data + "--steps 0"), 1);
-  EXPECT_EQ(test.err, "train: error: the initial weights at the end of the executable are missing or truncated: found 0 "
-                      "bytes, expected 20; copy the executable whole (strip removes them)\n");
+  EXPECT_EQ(test.err,
+            "train: error: the initial weights at the end of the executable are missing or truncated: found 0 "
+            "bytes, expected 20; copy the executable whole (strip removes them)\n");
 }
 
 TEST(Checkpoint, InitFromTakesWeightsByName) {

@@ -7,8 +7,8 @@ using namespace scrimp::runtime;
 namespace {
 
 std::vector<int64_t> intsOf(const Conv2dShape &s) {
-  return {s.N,       s.C,       s.H,         s.W,        s.O,    s.KH,   s.KW,    s.strideH,
-          s.strideW, s.padTop,  s.padLeft,   s.padBottom, s.padRight, s.dilH, s.dilW, s.groups};
+  return {s.N,       s.C,      s.H,       s.W,         s.O,        s.KH,   s.KW,   s.strideH,
+          s.strideW, s.padTop, s.padLeft, s.padBottom, s.padRight, s.dilH, s.dilW, s.groups};
 }
 
 /// Calls visit(x index, w index, y index) for every product of the convolution.
@@ -65,10 +65,10 @@ template <typename T> void check(const Conv2dShape &s, double tolerance) {
 
 //   N, C, H, W, O, KH, KW, strides, padTop, padLeft, padBottom, padRight, dilations, groups
 constexpr Conv2dShape shapes[] = {
-    {1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1},        {2, 3, 8, 9, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
-    {3, 4, 9, 7, 6, 3, 2, 2, 3, 0, 1, 2, 0, 1, 1, 2},        {2, 2, 11, 10, 2, 3, 3, 1, 2, 2, 2, 2, 2, 2, 3, 1},
-    {2, 6, 7, 7, 6, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 6},        {2, 5, 6, 6, 7, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1},
-    {2, 4, 6, 6, 4, 1, 1, 2, 2, 0, 0, 0, 0, 1, 1, 2},        {5, 3, 4, 4, 2, 7, 7, 2, 2, 3, 3, 3, 3, 1, 1, 1},
+    {1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1}, {2, 3, 8, 9, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+    {3, 4, 9, 7, 6, 3, 2, 2, 3, 0, 1, 2, 0, 1, 1, 2}, {2, 2, 11, 10, 2, 3, 3, 1, 2, 2, 2, 2, 2, 2, 3, 1},
+    {2, 6, 7, 7, 6, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 6}, {2, 5, 6, 6, 7, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1},
+    {2, 4, 6, 6, 4, 1, 1, 2, 2, 0, 0, 0, 0, 1, 1, 2}, {5, 3, 4, 4, 2, 7, 7, 2, 2, 3, 3, 3, 3, 1, 1, 1},
     {1, 2, 5, 5, 3, 2, 2, 1, 1, 4, 0, 0, 5, 1, 1, 1},
 };
 

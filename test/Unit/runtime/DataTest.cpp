@@ -1,6 +1,6 @@
 // Readers: what each format gives to the arena, and everything malformed.
-#include "TestProgram.h"
 #include "scrimp/runtime/Data.h"
+#include "TestProgram.h"
 
 using namespace scrimp::runtime;
 using namespace scrimp::program;
@@ -91,8 +91,8 @@ TEST(Data, ABatchDimensionInsideIsScattered) {
   ASSERT_FALSE(data.failed()) << data.status().message();
   for (int64_t slot = 0; slot < 4; ++slot)
     ASSERT_FALSE(data->fillSample(in.arena.data(), slot, slot % 2).failed());
-  EXPECT_EQ(in.values<int64_t>(24), (std::vector<int64_t>{0, 1, 6,  7,  0, 1, 6,  7,  2, 3, 8,  9,
-                                                          2, 3, 8,  9,  4, 5, 10, 11, 4, 5, 10, 11}));
+  EXPECT_EQ(in.values<int64_t>(24),
+            (std::vector<int64_t>{0, 1, 6, 7, 0, 1, 6, 7, 2, 3, 8, 9, 2, 3, 8, 9, 4, 5, 10, 11, 4, 5, 10, 11}));
 }
 
 TEST(Data, AnInputWithoutABatchIsReadWhole) {
@@ -106,10 +106,13 @@ TEST(Data, AnInputWithoutABatchIsReadWhole) {
 }
 
 TEST(Data, EveryNpyTypeIsRead) {
-  const std::pair<const char *, std::string> files[] = {
-      {"<f2", bytesOf<uint16_t>({0x3c00, 0xc000})}, {"<f4", bytesOf<float>({1, -2})},  {"<f8", bytesOf<double>({1, -2})},
-      {"|i1", bytesOf<int8_t>({1, -2})},            {"<i2", bytesOf<int16_t>({1, -2})}, {"<i4", bytesOf<int32_t>({1, -2})},
-      {"<i8", bytesOf<int64_t>({1, -2})}};
+  const std::pair<const char *, std::string> files[] = {{"<f2", bytesOf<uint16_t>({0x3c00, 0xc000})},
+                                                        {"<f4", bytesOf<float>({1, -2})},
+                                                        {"<f8", bytesOf<double>({1, -2})},
+                                                        {"|i1", bytesOf<int8_t>({1, -2})},
+                                                        {"<i2", bytesOf<int16_t>({1, -2})},
+                                                        {"<i4", bytesOf<int32_t>({1, -2})},
+                                                        {"<i8", bytesOf<int64_t>({1, -2})}};
   for (auto &[descr, bytes] : files) {
     Inputs in(DType::f32, {4}, 0);
     writeBytes(in.test.path("a.npy"), npy(descr, "2,", bytes));
@@ -176,9 +179,10 @@ TEST(Data, MalformedFilesAreRefused) {
   EXPECT_EQ(in.error("a.npy", good.substr(0, good.size() - 1)),
             "--data: 'a.npy' is truncated: [2] elements of f32 need 8 bytes, found 7");
   EXPECT_EQ(in.error("a.npy", good + "x"), "--data: 'a.npy' is too long: [2] elements of f32 need 8 bytes, found 9");
-  EXPECT_EQ(in.error("a.npy", npy(">f4", "2,", "12345678")),
-            "--data: 'a.npy' has type '>f4', expected little-endian f2, f4, f8, i1, i2, i4, i8, u1, u2, u4 or b1; convert "
-            "it with numpy's astype");
+  EXPECT_EQ(
+      in.error("a.npy", npy(">f4", "2,", "12345678")),
+      "--data: 'a.npy' has type '>f4', expected little-endian f2, f4, f8, i1, i2, i4, i8, u1, u2, u4 or b1; convert "
+      "it with numpy's astype");
   EXPECT_EQ(in.error("a.npy", npy("<f4", "2,", "12345678", "True")),
             "--data: 'a.npy' is in Fortran order, expected C order; save numpy.ascontiguousarray of it");
   EXPECT_EQ(in.error("a.npy", npy("<f4", "99999999999999999999,", "")), "--data: 'a.npy' has a malformed .npy header");
@@ -198,7 +202,8 @@ TEST(Data, MalformedFilesAreRefused) {
             "--data: 'a.safetensors' is truncated: tensor 'a' ends at byte 8 of the data, the file has 4");
   std::string wrong = safetensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", "1234");
   EXPECT_EQ(in.error("a.safetensors", wrong), "--data: 'a.safetensors' has a malformed entry 'a'");
-  std::string huge = safetensors(R"({"a":{"dtype":"F32","shape":[9223372036854775807,4],"data_offsets":[0,4]}})", "1234");
+  std::string huge =
+      safetensors(R"({"a":{"dtype":"F32","shape":[9223372036854775807,4],"data_offsets":[0,4]}})", "1234");
   EXPECT_EQ(in.error("a.safetensors", huge), "--data: 'a.safetensors' has a malformed entry 'a'");
   std::string type = safetensors(R"({"a":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}})", "1234");
   EXPECT_EQ(in.error("a.safetensors", type),
@@ -220,6 +225,6 @@ TEST(Data, InputsMustHaveAsManySamples) {
   writeBytes(in.test.path("b.npy"), npy("<f4", "3,", bytesOf<float>({1, 2, 3})));
   auto data = in.open({"a=" + in.test.path("a.npy"), "b=" + in.test.path("b.npy")});
   ASSERT_TRUE(data.failed());
-  EXPECT_EQ(data.status().message(), "--data: '" + in.test.path("b.npy") + "' holds 3 samples, but '" +
-                                         in.test.path("a.npy") + "' holds 2");
+  EXPECT_EQ(data.status().message(),
+            "--data: '" + in.test.path("b.npy") + "' holds 3 samples, but '" + in.test.path("a.npy") + "' holds 2");
 }

@@ -33,8 +33,8 @@ TEST(Formats, HalfRoundsToEven) {
       ASSERT_EQ(floatToHalf(value), bits);
     }
   }
-  EXPECT_EQ(floatToHalf(1 + 0x1p-11f), 0x3c00);           // half way: to even
-  EXPECT_EQ(floatToHalf(1 + 3 * 0x1p-11f), 0x3c02);       // half way: to even
+  EXPECT_EQ(floatToHalf(1 + 0x1p-11f), 0x3c00);     // half way: to even
+  EXPECT_EQ(floatToHalf(1 + 3 * 0x1p-11f), 0x3c02); // half way: to even
   EXPECT_EQ(floatToHalf(1 + 0x1p-11f + 0x1p-20f), 0x3c01);
   EXPECT_EQ(floatToHalf(65519.0f), 0x7bff);
   EXPECT_EQ(floatToHalf(65520.0f), 0x7c00);

@@ -60,10 +60,14 @@ template <typename T> void check(const Case &s, double tolerance) {
 
 TEST(Gemm, AgreesWithLoops) {
   for (int64_t trans = 0; trans < 4; ++trans)
-    for (const Case &shape : {Case{1, 1, 1, 1, 0, 0, false, false, false, 0}, {1, 3, 5, 7, 0, 0, false, false, false, 1},
-                              {1, 129, 67, 33, 0, 0, false, false, false, 0}, {3, 5, 9, 4, 0, 0, false, true, false, 0},
-                              {4, 7, 3, 8, 0, 0, true, false, true, 0}, {4, 7, 3, 8, 0, 0, false, false, true, 1},
-                              {1, 2, 3, 0, 0, 0, false, false, false, 0}, {2, 0, 3, 4, 0, 0, false, false, false, 0}}) {
+    for (const Case &shape : {Case{1, 1, 1, 1, 0, 0, false, false, false, 0},
+                              {1, 3, 5, 7, 0, 0, false, false, false, 1},
+                              {1, 129, 67, 33, 0, 0, false, false, false, 0},
+                              {3, 5, 9, 4, 0, 0, false, true, false, 0},
+                              {4, 7, 3, 8, 0, 0, true, false, true, 0},
+                              {4, 7, 3, 8, 0, 0, false, false, true, 1},
+                              {1, 2, 3, 0, 0, 0, false, false, false, 0},
+                              {2, 0, 3, 4, 0, 0, false, false, false, 0}}) {
       Case s = shape;
       s.transA = trans & 1;
       s.transB = trans >> 1;
@@ -104,8 +108,7 @@ TEST(Gemm, RejectsBadArguments) {
   call.ints = {1, 2, 2, -3, 0, 0, 0, 0, 0, 0};
   EXPECT_EQ(call.verify("gemm"), "gemm: k is -3, expected 0 to 2147483647");
   call.ints.pop_back();
-  EXPECT_EQ(call.verify("gemm"),
-            "gemm: takes 3 buffers, 10 integers and 0 floats, found 3, 9 and 0");
+  EXPECT_EQ(call.verify("gemm"), "gemm: takes 3 buffers, 10 integers and 0 floats, found 3, 9 and 0");
   call.dtype = DType::bf16;
   EXPECT_EQ(call.verify("gemm"), "gemm: takes f32 or f64");
 }

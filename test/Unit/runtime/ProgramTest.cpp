@@ -52,7 +52,10 @@ TEST(Program, RefusesEachKindOfFault) {
        },
        "segments parameters and inputs overlap"},
       {[](auto &t) { t.table.tensors[0]->offset = t.table.arena_bytes - 8; }, "tensor 'w' lies outside the arena"},
-      {[](auto &t) { t.table.tensors[0]->shape = {INT64_MAX, INT64_MAX}; }, "tensor 'w' lies outside the arena"},
+      {[](auto &t) {
+         t.table.tensors[0]->shape = {INT64_MAX, INT64_MAX};
+       },
+       "tensor 'w' lies outside the arena"},
       {[](auto &t) { t.table.tensors[0]->shape = {-1}; }, "tensor 'w' has extent -1"},
       {[](auto &t) { t.table.tensors[0]->offset = 2; }, "tensor 'w' is not aligned"},
       {[](auto &t) { t.table.tensors[0]->dtype = static_cast<DType>(77); }, "tensor 'w' has unknown type 77"},
@@ -73,7 +76,8 @@ TEST(Program, RefusesEachKindOfFault) {
       {[=](auto &t) { launch(t).buffers[2] = Range(UINT64_MAX, 2); }, "buffer 2 of loss lies outside the arena"},
       {[=](auto &t) { copy(t).target = std::make_unique<Range>(0, 8); }, "a copy between ranges of different length"},
       {[=](auto &t) { copy(t).target.reset(); }, "a copy between ranges of different length"},
-      {[=](auto &t) { *copy(t).target = Range(copy(t).source->offset() + 8, 16); }, "a copy between ranges that overlap"},
+      {[=](auto &t) { *copy(t).target = Range(copy(t).source->offset() + 8, 16); },
+       "a copy between ranges that overlap"},
       {[=](auto &t) {
          CallT bad = gemmCall(t);
          bad.function = "gem";

@@ -44,7 +44,8 @@ TEST(Scalars, SeedKeepsAllItsBits) {
 
 // Warm-up of 2 of 10 updates: lr/2, lr, then p = 0, 1/8, ..., 7/8.
 TEST(Scalars, Schedules) {
-  Schedule cosine{ScheduleKind::cosine, 2, 0.1}, linear{ScheduleKind::linear, 2, 0.1}, constant{ScheduleKind::constant, 2, 0};
+  Schedule cosine{ScheduleKind::cosine, 2, 0.1}, linear{ScheduleKind::linear, 2, 0.1},
+      constant{ScheduleKind::constant, 2, 0};
   EXPECT_EQ(scheduledRate(cosine, 1, 1, 10), 0.5);
   EXPECT_EQ(scheduledRate(cosine, 1, 2, 10), 1);
   EXPECT_EQ(scheduledRate(cosine, 1, 3, 10), 1);

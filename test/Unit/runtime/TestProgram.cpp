@@ -164,7 +164,8 @@ TestProgram::TestProgram() {
   place("grad", D * 4);
   place("grad_copy", D * 4);
 
-  for (auto &[name, value] : {std::pair("lr", 0.05), {"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}) {
+  for (auto &[name, value] :
+       {std::pair("lr", 0.05), {"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}) {
     auto parameter = std::make_unique<HyperparameterT>();
     parameter->name = name;
     parameter->value = value;
@@ -194,10 +195,10 @@ TestProgram::TestProgram() {
   auto check = std::make_unique<CommandT>();
   check->body.Set(CheckLossT());
   train->commands.push_back(std::move(check));
-  addLaunch(*train, 1,
-            {range("x", B * D * 4), range("labels", B * 8), range("w", D * 4), range("grad", D * 4),
-             range("grad_norm", 4)},
-            1);
+  addLaunch(
+      *train, 1,
+      {range("x", B * D * 4), range("labels", B * 8), range("w", D * 4), range("grad", D * 4), range("grad_norm", 4)},
+      1);
   auto copy = std::make_unique<CommandT>();
   CopyT body;
   body.source = std::make_unique<Range>(range("grad", D * 4));
@@ -232,8 +233,12 @@ ProgramImage TestProgram::image() {
   FinishProgramBuffer(builder, Program::Pack(builder, &table));
   packed.assign((builder.GetSize() + 7) / 8, 0);
   memcpy(packed.data(), builder.GetBufferPointer(), builder.GetSize());
-  return {reinterpret_cast<const unsigned char *>(packed.data()), builder.GetSize(), kernels, std::size(kernels),
-          weightsPath.c_str(), hooks};
+  return {reinterpret_cast<const unsigned char *>(packed.data()),
+          builder.GetSize(),
+          kernels,
+          std::size(kernels),
+          weightsPath.c_str(),
+          hooks};
 }
 
 int TestProgram::run(const std::string &arguments) {
@@ -282,9 +287,7 @@ void writeNpy(const std::string &path, const std::string &descr, const std::vect
   writeBytes(path, text + std::string(static_cast<const char *>(data), bytes));
 }
 
-void writeBytes(const std::string &path, const std::string &bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
+void writeBytes(const std::string &path, const std::string &bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
 std::string readBytes(const std::string &path) {
   std::ifstream file(path, std::ios::binary);

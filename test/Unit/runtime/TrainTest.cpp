@@ -79,9 +79,10 @@ TEST(Train, ResumeRefusesWhatWouldChangeTheRun) {
   test.writeData(10);
   ASSERT_EQ(test.run(data + "--steps 2 --save {}/c"), 0) << test.err;
   EXPECT_EQ(test.run(data + "--steps 4 --resume {}/c --seed 9"), 1);
-  EXPECT_EQ(test.err, "train: error: --resume: --seed is 9, but the checkpoint was made with 0; leave --seed out, or to "
-                      "start anew with these weights, give --init-from " +
-                          test.path("c/step-000002") + "/model.safetensors instead of --resume\n");
+  EXPECT_EQ(test.err,
+            "train: error: --resume: --seed is 9, but the checkpoint was made with 0; leave --seed out, or to "
+            "start anew with these weights, give --init-from " +
+                test.path("c/step-000002") + "/model.safetensors instead of --resume\n");
   EXPECT_EQ(test.run(data + "--steps 4 --resume {}/c --no-shuffle"), 1);
   test.writeData(11);
   EXPECT_EQ(test.run(data + "--steps 4 --resume {}/c"), 1);
@@ -133,7 +134,8 @@ TEST(Train, NanStopsTheRun) {
   test.writeData(8);
   poison(test, NAN);
   EXPECT_EQ(test.run(data + "--steps 4 --no-shuffle"), 1);
-  EXPECT_EQ(test.err, "train: error: loss is nan at step 2; the step was not applied: lower --lr, or give --on-nan skip\n");
+  EXPECT_EQ(test.err,
+            "train: error: loss is nan at step 2; the step was not applied: lower --lr, or give --on-nan skip\n");
 }
 
 // Steps 2 and 4 are skipped: the rest is as if their batches did not exist, the Adam step included.
@@ -171,7 +173,8 @@ TEST(Train, EvaluationMasksThePartialBatch) {
   double found = lines[5]["eval_loss"].get<double>();
   std::string model = readBytes(test.path("c/step-000004/model.safetensors"));
   json header = json::parse(model.substr(8, *reinterpret_cast<const uint64_t *>(model.data())));
-  uint64_t begin = 8 + *reinterpret_cast<const uint64_t *>(model.data()) + header["w"]["data_offsets"][0].get<uint64_t>();
+  uint64_t begin =
+      8 + *reinterpret_cast<const uint64_t *>(model.data()) + header["w"]["data_offsets"][0].get<uint64_t>();
   const float *w = reinterpret_cast<const float *>(model.data() + begin);
   double sum = 0;
   for (int i = 0; i < 6; ++i) {

@@ -52,9 +52,9 @@ private:
     const program::Input *input;
     File file;
     StoredTensor tensor;
-    std::string path;      // as the user wrote it
-    bool windows = false;  // token windows rather than rows
-    int64_t shift = 0;     // tokens
+    std::string path;     // as the user wrote it
+    bool windows = false; // token windows rather than rows
+    int64_t shift = 0;    // tokens
     int64_t samples = 0;
     int64_t outer = 1, inner = 1; // a sample is `outer` runs of `inner` elements, `stride` apart in the input
     int64_t stride = 0;

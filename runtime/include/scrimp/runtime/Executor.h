@@ -28,7 +28,7 @@ private:
     Kind kind = Kind::checkLoss;
     scrimp_kernel kernel = nullptr;
     const LibraryFunction *function = nullptr;
-    size_t firstPointer = 0;    // launch, call: into `pointers`; copy: target, then source
+    size_t firstPointer = 0;      // launch, call: into `pointers`; copy: target, then source
     int64_t units = 0, grain = 0; // launch; copy: bytes
     LibraryArguments arguments;
   };

@@ -40,7 +40,7 @@ namespace scrimp::runtime {
 
 /// The arguments of one call. Owns nothing.
 struct LibraryArguments {
-  std::span<char *const> buffers; // host pointers; null while verifying
+  std::span<char *const> buffers;  // host pointers; null while verifying
   std::span<const uint64_t> bytes; // the length of each
   std::span<const int64_t> ints;
   std::span<const double> floats;

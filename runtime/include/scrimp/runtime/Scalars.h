@@ -29,11 +29,11 @@ struct Hyperparameters {
 
 /// One flag that a program may understand.
 struct HyperparameterInfo {
-  const char *name;                     // in Program.hyperparameters
-  const char *flag;                     // on the command line
+  const char *name; // in Program.hyperparameters
+  const char *flag; // on the command line
   double Hyperparameters::*value;
-  bool belowOne;                        // valid: [0, 1) rather than [0, inf]
-  const char *recompile;                // how to get a program that has it
+  bool belowOne;         // valid: [0, 1) rather than [0, inf]
+  const char *recompile; // how to get a program that has it
   const char *help;
 };
 

@@ -15,7 +15,8 @@ namespace scrimp::runtime {
 /// A reference to a callable void(int64_t begin, int64_t end, int worker); it does not own the callable.
 class RangeFunction {
 public:
-  template <typename F> RangeFunction(F &callable) requires(!std::is_same_v<std::remove_const_t<F>, RangeFunction>)
+  template <typename F>
+  RangeFunction(F &callable) requires(!std::is_same_v<std::remove_const_t<F>, RangeFunction>)
       : context(const_cast<void *>(static_cast<const void *>(&callable))),
         call([](void *context, int64_t begin, int64_t end, int worker) {
           (*static_cast<F *>(context))(begin, end, worker);

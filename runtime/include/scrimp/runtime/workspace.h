@@ -75,7 +75,8 @@ constexpr Conv2dCut cutConv2d(Conv2dKind kind, const Conv2dShape &s, int64_t ele
   cut.channels = largerOf(divideUp(s.channels(), blocks), 1);
   if (kind == Conv2dKind::weightGrad) {
     have *= divideUp(largerOf(s.channels(), 1), cut.channels);
-    blocks = smallerOf(divideUp(units / 4, have), largerOf(s.filters() / fewestChannels, 1));
+    /* Each block of filters makes the columns again: two such blocks at most. */
+    blocks = smallerOf(divideUp(2, have), largerOf(s.filters() / fewestChannels, 1));
     cut.filters = largerOf(divideUp(s.filters(), blocks), 1);
   }
   return cut;
