@@ -1,0 +1,86 @@
+// RUN: scrimp-opt --scrimp-derive-eval --scrimp-autodiff --scrimp-optimizer=kind=sgd %s | FileCheck %s
+// RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd clip-grad-norm=true" %s | FileCheck %s --check-prefix=CLIP
+// RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd no-decay=w,?" %s | FileCheck %s --check-prefix=PATTERN
+// RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd no-decay=none" %s | FileCheck %s --check-prefix=NONE
+// RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=adamw" --mlir-print-debuginfo %s | FileCheck %s --check-prefix=ADAMW
+
+// 3 elements of w take 64 bytes, which is 16 floats: b starts at 16, and the bucket has 32. The frozen f has a bucket
+// of its own without states. The state that the graph updates was argument 4 and is argument 1 now.
+// CHECK-LABEL: func.func @train(
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<3x1xf32> {scrimp.input = 0 : i64, scrimp.name = "x"},
+// CHECK-SAME: %[[S:[a-z0-9]+]]: tensor<1xf32> {scrimp.name = "s", scrimp.state},
+// CHECK-SAME: %[[P:[a-z0-9]+]]: tensor<32xf32> {scrimp.members = [
+// CHECK-SAME:   {aliases = ["head"], group = "decay", name = "w", offset = 0 : i64, shape = array<i64: 1, 3>},
+// CHECK-SAME:   {group = "no_decay", name = "b", offset = 16 : i64, reason = "an initializer", shape = array<i64: 1>}],
+// CHECK-SAME:   scrimp.name = "bucket.trainable.f32", scrimp.param = "trainable"},
+// CHECK-SAME: %[[F:[a-z0-9]+]]: tensor<16xf32> {scrimp.members = [
+// CHECK-SAME:   {init = {a = 2.000000e+00 : f64, kind = "constant"}, name = "f", offset = 0 : i64, shape = array<i64>}],
+// CHECK-SAME:   scrimp.name = "bucket.frozen.f32", scrimp.param = "frozen"},
+// CHECK-SAME: %[[LR:[a-z0-9]+]]: tensor<f32> {scrimp.name = "lr", scrimp.scalar = "lr"},
+// CHECK-SAME: %[[WD:[a-z0-9]+]]: tensor<f32> {scrimp.name = "weight_decay", scrimp.scalar = "weight_decay"})
+// CHECK-SAME: -> (tensor<f32> {scrimp.output = "loss"}, tensor<f64> {scrimp.output = "grad_norm"},
+// CHECK-SAME:     tensor<1xf32> {scrimp.updates = 1 : i64}, tensor<32xf32> {scrimp.updates = 2 : i64}) {
+// The gradient of b is there first, so b is updated before that of w is computed.
+// CHECK:      %[[DB:.*]] = scrimp.reduce sum, {{.*}} -> tensor<1xf32>
+// CHECK-NEXT: %[[BB:.*]] = scrimp.sum_squares %[[DB]]
+// CHECK-NEXT: %[[B2:.*]] = scrimp.reshape %[[BB]]
+// CHECK-NEXT: %[[B:.*]] = scrimp.view %[[P]] at 16
+// CHECK-NEXT: %[[LRB:.*]] = scrimp.broadcast %[[LR]]
+// CHECK-NEXT: %[[STEPB:.*]] = scrimp.mul %[[DB]], %[[LRB]]
+// CHECK-NEXT: %[[NEWB:.*]] = scrimp.sub %[[B]], %[[STEPB]]
+// CHECK:      %[[DW:.*]] = scrimp.matmul {{.*}} -> tensor<1x3xf32>
+// CHECK:      scrimp.sum_squares
+// CHECK:      %[[NORM2:.*]] = scrimp.add %[[B2]], %{{.*}} : tensor<f64>
+// CHECK:      %[[W:.*]] = scrimp.view %[[P]] at 0 : tensor<32xf32> -> tensor<3xf32>
+// CHECK:      %[[WDW:.*]] = scrimp.broadcast %[[WD]]
+// CHECK-NEXT: %[[DECAY:.*]] = scrimp.mul %[[W]], %[[WDW]]
+// CHECK-NEXT: scrimp.add %{{.*}}, %[[DECAY]]
+// CHECK:      %[[NEWW:.*]] = scrimp.sub %[[W]],
+// CHECK-NEXT: %[[NORM:.*]] = scrimp.sqrt %[[NORM2]]
+// CHECK-NEXT: %[[PACKED:.*]] = scrimp.pack %[[NEWW]] into %[[P]] at 0
+// CHECK-NEXT: %[[BOTH:.*]] = scrimp.pack %[[NEWB]] into %[[PACKED]] at 16
+// CHECK-NEXT: return %{{.*}}, %[[NORM]], %{{.*}}, %[[BOTH]]
+
+// Evaluation reads the same buckets and changes none.
+// CHECK-LABEL: func.func @eval(
+// CHECK-SAME: %[[EP:[a-z0-9]+]]: tensor<32xf32> {{.*}}scrimp.name = "bucket.trainable.f32"
+// CHECK-SAME: scrimp.name = "bucket.frozen.f32", scrimp.param = "frozen"}) -> (tensor<f32> {scrimp.output = "loss"}) {
+// CHECK:      scrimp.view %[[EP]] at 0 : tensor<32xf32> -> tensor<1x3xf32>
+
+// With clipping every update comes after the norm, and reads the gradient times the coefficient.
+// CLIP:       %[[NORM:.*]] = scrimp.sqrt %{{.*}} : tensor<f64>
+// CLIP:       %[[SUM:.*]] = scrimp.add %[[NORM]], %{{.*}} : tensor<f64>
+// CLIP-NEXT:  %[[RATIO:.*]] = scrimp.div %{{.*}}, %[[SUM]]
+// CLIP:       %[[C:.*]] = scrimp.select %{{.*}}, %{{.*}}, %[[RATIO]]
+// CLIP:       %[[C1:.*]] = scrimp.cast %[[C]] : tensor<f64> -> tensor<f32>
+// CLIP:       %[[C2:.*]] = scrimp.broadcast %[[C1]]
+// CLIP-NEXT:  %[[G:.*]] = scrimp.mul %{{.*}}, %[[C2]]
+// CLIP:       scrimp.sub
+
+// PATTERN: {group = "no_decay", name = "b"
+// PATTERN-NOT: scrimp.scalar = "weight_decay"
+// NONE: {group = "decay", name = "b", offset = 0 {{.*}} group = "decay", name = "w", offset = 16
+
+// Every state has a bucket of the parameters' layout, and the ops of an update the parameter's name.
+// ADAMW: {init = {kind = "zeros"}, name = "b.exp_avg", offset = 16 : i64, shape = array<i64: 1>}], scrimp.name = "bucket.exp_avg.f32", scrimp.state}
+// ADAMW: scrimp.name = "bucket.exp_avg_sq.f32", scrimp.state}
+// ADAMW: scrimp.sqrt {{.*}} loc(#[[B:.*]])
+// ADAMW: #[[NAME:.*]] = loc("b")
+// ADAMW: #[[B]] = loc(fused<"update">[#[[NAME]]])
+func.func @main(%x: tensor<3x1xf32> {scrimp.input = 0 : i64, scrimp.name = "x"},
+                %b: tensor<1xf32> {scrimp.name = "b", scrimp.param = "trainable", scrimp.reason = "an initializer"},
+                %w: tensor<1x3xf32> {scrimp.name = "w", scrimp.param = "trainable", scrimp.aliases = ["head"]},
+                %f: tensor<f32> {scrimp.name = "f", scrimp.param = "frozen", scrimp.init = {kind = "constant", a = 2.0}},
+                %s: tensor<1xf32> {scrimp.name = "s", scrimp.state})
+    -> (tensor<f32> {scrimp.output = "loss"}, tensor<1xf32> {scrimp.updates = 4 : i64}) {
+  %xw = scrimp.matmul %w, %x : tensor<1x3xf32>, tensor<3x1xf32> -> tensor<1x1xf32>
+  %bias = scrimp.broadcast %b : tensor<1xf32> -> tensor<2x1xf32>
+  %scale = scrimp.broadcast %f : tensor<f32> -> tensor<1x1xf32>
+  %scaled = scrimp.mul %xw, %scale : tensor<1x1xf32>
+  %both = scrimp.broadcast %scaled : tensor<1x1xf32> -> tensor<2x1xf32>
+  %y = scrimp.add %both, %bias : tensor<2x1xf32>
+  %square = scrimp.mul %y, %y : tensor<2x1xf32>
+  %loss = scrimp.reduce sum, %square [0, 1] : tensor<2x1xf32> -> tensor<f32>
+  %moved = scrimp.add %s, %b : tensor<1xf32>
+  return %loss, %moved : tensor<f32>, tensor<1xf32>
+}
