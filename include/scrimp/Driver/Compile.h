@@ -1,0 +1,68 @@
+// The way of a model, from a file to an executable: what scrimp-compile and scrimp-plan share.
+#ifndef SCRIMP_DRIVER_COMPILE_H
+#define SCRIMP_DRIVER_COMPILE_H
+
+#include "scrimp/Import/Onnx.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <string>
+#include <vector>
+
+namespace mlir::scrimp {
+
+struct CompileOptions {
+  std::string model;                    // MODEL.onnx or MODEL.mlir
+  std::string output;                   // the executable, or the file for another `emit`; "-": standard output
+  std::string emit = "exe";             // import, mlir, kernels, llvm, ptx, exe
+  ImportOptions import;                 // --dim, --loss, --trainable, --frozen, ...
+  std::string initFrom;                 // safetensors file or index: first values by name
+  std::string optimizer = "adamw";      // sgd, adam, adamw
+  bool momentum = false, nesterov = false; // sgd
+  bool clipGradNorm = false;
+  std::vector<std::string> noDecay;     // patterns of parameters without weight decay
+  bool hasNoDecay = false;              // whether noDecay was given
+  bool fuse = true, schedule = true;    // off: for comparison; the bits are the same
+  int64_t workers = 0;                  // most threads of the executable; 0: this machine's
+  std::string target = "cpu";
+  std::string march = "native";         // a CPU name, or "x86-64-v2" for any machine
+  std::string chip = "sm_90a";          // --emit ptx
+  bool verify = false;                  // compare every kernel with the interpreter
+  std::string report;                   // memory.json
+  bool quiet = false;                   // no notes of the importer
+};
+
+/// Registers the dialects and translations that compiling needs.
+void registerCompilerDialects(DialectRegistry &registry);
+
+/// Registers the passes, so that pipelines can be parsed.
+void registerCompilerPasses();
+
+/// A model on its way: the module and where its first values come from.
+struct Compilation {
+  OwningOpRef<ModuleOp> module;
+  llvm::StringMap<WeightSource> weights;
+};
+
+/// Reads a model and prints what the importer has to say about it to stderr.
+FailureOr<Compilation> loadModel(const CompileOptions &options, MLIRContext *context);
+
+/// The graph passes, from the imported module to the plan (design, section 2).
+LogicalResult buildPipeline(PassManager &manager, const CompileOptions &options);
+
+/// loadModel and the graph passes.
+FailureOr<Compilation> planModel(const CompileOptions &options, MLIRContext *context);
+
+/// Everything. Errors are reported through the context; nothing is left behind by a failure.
+LogicalResult compileModel(const CompileOptions &options, MLIRContext *context);
+
+/// Most threads of the executable.
+int64_t workersOf(const CompileOptions &options);
+
+/// The run-time flags of an executable compiled with these options, with PyTorch's defaults.
+std::vector<std::pair<std::string, double>> hyperparameterDefaults(const CompileOptions &options);
+
+} // namespace mlir::scrimp
+
+#endif

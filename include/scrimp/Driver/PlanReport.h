@@ -1,0 +1,17 @@
+// What scrimp-plan prints.
+#ifndef SCRIMP_DRIVER_PLANREPORT_H
+#define SCRIMP_DRIVER_PLANREPORT_H
+
+#include "scrimp/Driver/Compile.h"
+
+namespace mlir::scrimp {
+
+/// Plans the model and prints peak, lower bound, segments and the largest holders; writes options.report.
+LogicalResult printPlan(const CompileOptions &options, MLIRContext *context, llvm::raw_ostream &os);
+
+/// Lists each parameter and buffer: name, shape, role, the reason for the role, further names.
+LogicalResult printParameters(const CompileOptions &options, MLIRContext *context, llvm::raw_ostream &os);
+
+} // namespace mlir::scrimp
+
+#endif

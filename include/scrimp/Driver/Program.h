@@ -1,0 +1,47 @@
+// The planned module as the program that the runtime runs (runtime/include/scrimp/runtime/program.fbs).
+#ifndef SCRIMP_DRIVER_PROGRAM_H
+#define SCRIMP_DRIVER_PROGRAM_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <string>
+#include <vector>
+
+namespace mlir::scrimp {
+
+/// What the program says that the module does not.
+struct ProgramOptions {
+  std::string model;     // for messages
+  std::string optimizer; // "sgd", "adam", "adamw"
+  /// Run-time flags and their defaults, in the order of --help.
+  std::vector<std::pair<std::string, double>> hyperparameters;
+  int64_t workers = 1;
+};
+
+/// A tensor whose first value lies in the weights trailer.
+struct StoredTensor {
+  std::string name;
+  RankedTensorType type;
+  int64_t offset;             // bytes into the trailer
+  DenseElementsAttr constant; // the value, for constants of the graph; null: ask the model's weights for `name`
+};
+
+struct Program {
+  std::string bytes;                // a finished FlatBuffer
+  std::vector<StoredTensor> stored; // the weights trailer, in order
+  int64_t storedBytes = 0;
+  std::vector<std::string> kernels; // symbols, in the order of the kernel table
+};
+
+/// Serialises @train and @eval of a module that scrimp-plan-memory has planned and emitKernels has named the kernels
+/// of. Fails after an error at an op that has no place or no command.
+FailureOr<Program> buildProgram(ModuleOp module, const ProgramOptions &options);
+
+/// Bytes of a tensor in the arena: i1 takes a byte an element.
+int64_t tensorBytes(RankedTensorType type);
+
+} // namespace mlir::scrimp
+
+#endif

@@ -1,0 +1,74 @@
+#include "scrimp/Driver/CommandLine.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
+  app.add_option("MODEL", options.model, "The model: MODEL.onnx, or MODEL.mlir in the scrimp dialect")->required();
+  app.add_option_function<std::vector<std::string>>(
+         "--dim",
+         [&options](const std::vector<std::string> &bindings) {
+           for (const std::string &binding : bindings) {
+             size_t equals = binding.find('=');
+             int64_t size = 0;
+             if (equals == std::string::npos || equals == 0 ||
+                 StringRef(binding).drop_front(equals + 1).getAsInteger(10, size) || size <= 0)
+               throw CLI::ValidationError("--dim", "expected NAME=SIZE with a positive size, found '" + binding + "'");
+             options.import.dims[binding.substr(0, equals)] = size;
+           }
+         },
+         "Binds a symbolic dimension: --dim batch=64")
+      ->type_name("NAME=SIZE")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--loss", options.import.loss,
+                 "The loss when the graph has none: cross_entropy(logits,labels[,ignore_index=-100]), mse(y,target), "
+                 "bce_with_logits(y,target)");
+  app.add_option("--trainable", options.import.trainable, "Parameters to train: glob patterns over their names")
+      ->type_name("PATTERN");
+  app.add_option("--frozen", options.import.frozen, "Parameters to leave alone: glob patterns over their names")
+      ->type_name("PATTERN");
+  app.add_option("--data", options.import.dataNames,
+                 "Inputs that data files will feed; graph inputs without a value that are not named are parameters")
+      ->type_name("NAME");
+  app.add_flag("--training-mode", options.import.trainingMode,
+               "BatchNormalization and Dropout nodes train, whatever mode they were exported in");
+  app.add_option("--init-from", options.initFrom,
+                 "First values by name: w.safetensors or model.safetensors.index.json");
+  app.add_option("--precision", options.import.precision, "fp32 (as the model says) or fp64 (all of it in double)")
+      ->check(CLI::IsMember({"fp32", "fp64"}));
+  app.add_option("--optimizer", options.optimizer, "adamw, adam or sgd")
+      ->check(CLI::IsMember({"adamw", "adam", "sgd"}))
+      ->capture_default_str();
+  app.add_flag("--momentum", options.momentum, "sgd: keep a momentum buffer (its factor is a run-time flag)");
+  app.add_flag("--nesterov", options.nesterov, "sgd: Nesterov momentum");
+  app.add_flag("--clip-grad-norm", options.clipGradNorm,
+               "Clip by the global norm (its bound is the run-time flag --clip-norm); all gradients are then alive at "
+               "once");
+  app.add_option("--no-decay", options.noDecay,
+                 "Parameters without weight decay: glob patterns; default: those of rank 0 and 1")
+      ->type_name("PATTERN");
+  app.add_option("--workers", options.workers, "Most threads of the executable (default: this machine's)")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("!--no-fuse", options.fuse, "One kernel per op, for comparison: the bits are the same");
+  app.add_flag("!--no-schedule", options.schedule, "Keep the graph's order, for comparison: the bits are the same");
+  app.add_flag("--quiet", options.quiet, "No notes from the importer");
+  app.add_option("--report", options.report, "Write what the memory goes to: memory.json")->type_name("FILE");
+}
+
+ToolDiagnostics::ToolDiagnostics(MLIRContext &context, StringRef tool) : tool(tool.str()) {
+  handler = std::make_unique<ScopedDiagnosticHandler>(&context, [this](Diagnostic &diagnostic) {
+    StringRef kind = diagnostic.getSeverity() == DiagnosticSeverity::Error     ? "error"
+                     : diagnostic.getSeverity() == DiagnosticSeverity::Warning ? "warning"
+                                                                               : "note";
+    llvm::errs() << this->tool << ": " << kind << ": ";
+    Location loc = diagnostic.getLocation();
+    if (auto file = dyn_cast<FileLineColLoc>(loc))
+      llvm::errs() << file.getFilename().getValue() << ":" << file.getLine() << ":" << file.getColumn() << ": ";
+    else if (auto name = dyn_cast<NameLoc>(loc))
+      llvm::errs() << name.getName().getValue() << ": ";
+    llvm::errs() << diagnostic << "\n";
+    return success();
+  });
+}

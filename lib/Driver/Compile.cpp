@@ -1,0 +1,275 @@
+#include "scrimp/Driver/Compile.h"
+
+#include "scrimp/Codegen/Kernels.h"
+#include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Driver/Link.h"
+
+#include "scrimp/Transforms/Passes.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Support/FileUtilities.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+#include <thread>
+
+using namespace mlir;
+using namespace mlir::scrimp;
+namespace fs = llvm::sys::fs;
+
+void mlir::scrimp::registerCompilerDialects(DialectRegistry &registry) {
+  registry.insert<ScrimpDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect, memref::MemRefDialect,
+                  scf::SCFDialect>();
+  registerCodegenDialects(registry);
+}
+
+void mlir::scrimp::registerCompilerPasses() {
+  registerScrimpPasses();
+  registerCanonicalizerPass();
+  registerCSEPass();
+  registerSymbolDCEPass();
+}
+
+//===-- Loading ----------------------------------------------------------------------------------------------------===//
+
+FailureOr<Compilation> mlir::scrimp::loadModel(const CompileOptions &options, MLIRContext *context) {
+  Compilation compilation;
+  Location loc = UnknownLoc::get(context);
+  if (StringRef(options.model).ends_with(".mlir")) {
+    if (!fs::exists(options.model))
+      return emitError(loc) << "cannot open '" << options.model << "': no such file", failure();
+    compilation.module = parseSourceFile<ModuleOp>(options.model, context);
+    if (!compilation.module)
+      return failure();
+  } else {
+    FailureOr<ImportedModel> imported = importOnnx(options.model, options.import, context);
+    if (failed(imported))
+      return failure();
+    if (!options.quiet)
+      for (const std::string &note : imported->notes)
+        llvm::errs() << "scrimp: note: " << note << "\n";
+    compilation.module = std::move(imported->module);
+    compilation.weights = std::move(imported->weights);
+  }
+  auto main = compilation.module->lookupSymbol<func::FuncOp>("main");
+  if (!main)
+    return emitError(loc) << "'" << options.model << "' has no function @main", failure();
+  if (options.initFrom.empty())
+    return std::move(compilation);
+
+  // --init-from replaces the values of all parameters and states; every one must be there.
+  FailureOr<llvm::StringMap<WeightSource>> tensors = openSafetensors(options.initFrom, context);
+  if (failed(tensors))
+    return failure();
+  Builder builder(context);
+  for (unsigned i = 0; i < main.getNumArguments(); ++i) {
+    if (!main.getArgAttr(i, ScrimpDialect::kParam) && !main.getArgAttr(i, ScrimpDialect::kState))
+      continue;
+    StringRef name = main.getArgAttrOfType<StringAttr>(i, ScrimpDialect::kName).getValue();
+    SmallVector<StringRef> names{name};
+    if (auto aliases = main.getArgAttrOfType<ArrayAttr>(i, "scrimp.aliases"))
+      for (Attribute alias : aliases)
+        names.push_back(cast<StringAttr>(alias).getValue());
+    auto found = tensors->end();
+    for (StringRef candidate : names)
+      if (found == tensors->end())
+        found = tensors->find(candidate);
+    if (found == tensors->end())
+      return emitError(loc) << "'" << options.initFrom << "' has no tensor '" << name << "'", failure();
+    auto type = cast<RankedTensorType>(main.getArgument(i).getType());
+    if (ArrayRef(found->second.shape) != type.getShape())
+      return emitError(loc) << "'" << name << "' in '" << options.initFrom << "' has shape [" << ArrayRef(found->second.shape)
+                            << "], the model needs [" << type.getShape() << "]",
+             failure();
+    compilation.weights[name] = found->second;
+    main.setArgAttr(i, "scrimp.init",
+                    builder.getDictionaryAttr(builder.getNamedAttr("kind", builder.getStringAttr("file"))));
+  }
+  return std::move(compilation);
+}
+
+//===-- First values -----------------------------------------------------------------------------------------------===//
+
+static double readElement(const char *bytes, Type type) {
+  if (auto floatType = dyn_cast<FloatType>(type)) {
+    uint64_t bits = 0;
+    memcpy(&bits, bytes, floatType.getWidth() / 8);
+    APFloat value(floatType.getFloatSemantics(), APInt(floatType.getWidth(), bits));
+    bool lost;
+    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lost);
+    return value.convertToDouble();
+  }
+  int64_t value = 0;
+  unsigned width = std::max(8u, type.getIntOrFloatBitWidth());
+  memcpy(&value, bytes, width / 8);
+  return static_cast<double>(width == 64 ? value : APInt(64, value).trunc(width).getSExtValue());
+}
+
+static void writeElement(char *bytes, Type type, double value) {
+  if (type.isF32()) {
+    float narrow = static_cast<float>(value);
+    memcpy(bytes, &narrow, sizeof(narrow));
+  } else if (type.isF64()) {
+    memcpy(bytes, &value, sizeof(value));
+  } else if (auto floatType = dyn_cast<FloatType>(type)) {
+    APFloat converted(value);
+    bool lost;
+    converted.convert(floatType.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
+    uint64_t bits = converted.bitcastToAPInt().getZExtValue();
+    memcpy(bytes, &bits, floatType.getWidth() / 8);
+  } else {
+    int64_t whole = static_cast<int64_t>(value);
+    memcpy(bytes, &whole, std::max(8u, type.getIntOrFloatBitWidth()) / 8);
+  }
+}
+
+static int64_t elementBytes(Type type) { return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8); }
+
+static llvm::Error fail(const Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+/// The first value of `tensor` into `bytes`: a constant of the graph, or the model's weights, converted to the
+/// tensor's type and turned if the file has it transposed.
+static llvm::Error readStored(const Compilation &compilation, const StoredTensor &tensor, MutableArrayRef<char> bytes) {
+  Type to = tensor.type.getElementType();
+  int64_t toBytes = elementBytes(to), count = tensor.type.getNumElements();
+  if (tensor.constant) {
+    HostTensor value = HostTensor::get(tensor.constant);
+    for (int64_t i = 0; i < count; ++i) {
+      if (value.isFloat())
+        writeElement(bytes.data() + i * toBytes, to, value.floats()[i]);
+      else
+        memcpy(bytes.data() + i * toBytes, &value.ints()[i], toBytes);
+    }
+    return llvm::Error::success();
+  }
+  auto found = compilation.weights.find(tensor.name);
+  if (found == compilation.weights.end())
+    return fail("no value for parameter '" + tensor.name + "'; give one by --init-from");
+  const WeightSource &source = found->second;
+  MLIRContext *context = tensor.type.getContext();
+  int64_t fromBytes = elementBytes(source.elementType);
+  if (source.getLength() != static_cast<uint64_t>(count * fromBytes))
+    return fail("parameter '" + tensor.name + "' has " + Twine(source.getLength()) + " bytes, expected " +
+                Twine(count * fromBytes));
+  Location loc = NameLoc::get(StringAttr::get(context, tensor.name));
+  if (source.elementType == to && !source.transposed) {
+    if (failed(readWeightBytes(source, 0, bytes, loc)))
+      return fail("cannot read '" + tensor.name + "'");
+    return llvm::Error::success();
+  }
+  std::vector<char> raw(source.getLength());
+  if (failed(readWeightBytes(source, 0, raw, loc)))
+    return fail("cannot read '" + tensor.name + "'");
+  int64_t columns = source.transposed ? source.shape[1] : 1, rows = count / std::max<int64_t>(columns, 1);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t target = source.transposed ? i % columns * rows + i / columns : i;
+    writeElement(bytes.data() + target * toBytes, to, readElement(raw.data() + i * fromBytes, source.elementType));
+  }
+  return llvm::Error::success();
+}
+
+//===-- Compiling --------------------------------------------------------------------------------------------------===//
+
+int64_t mlir::scrimp::workersOf(const CompileOptions &options) {
+  return options.workers > 0 ? options.workers : std::max(1u, std::thread::hardware_concurrency());
+}
+
+FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, MLIRContext *context) {
+  FailureOr<Compilation> compilation = loadModel(options, context);
+  if (failed(compilation))
+    return failure();
+  PassManager manager(context);
+  if (failed(buildPipeline(manager, options)) || failed(manager.run(*compilation->module)))
+    return failure();
+  return compilation;
+}
+
+/// Writes `contents` to `path` whole or not at all.
+static LogicalResult writeOutput(StringRef path, StringRef contents, MLIRContext *context) {
+  std::string message;
+  auto file = openOutputFile(path, &message);
+  if (!file)
+    return emitError(UnknownLoc::get(context)) << message;
+  file->os() << contents;
+  file->os().flush();
+  if (file->os().has_error()) {
+    std::error_code code = file->os().error();
+    file->os().clear_error();
+    return emitError(UnknownLoc::get(context)) << "cannot write '" << path << "': " << code.message();
+  }
+  file->keep();
+  return success();
+}
+
+template <typename T>
+static std::string toText(T op) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  op.print(os, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/false));
+  os << "\n";
+  return text;
+}
+
+LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRContext *context) {
+  Location loc = UnknownLoc::get(context);
+  // An output that cannot be written is better known before minutes of work.
+  if (options.output != "-") {
+    SmallString<256> folder(llvm::sys::path::parent_path(options.output));
+    if (folder.empty())
+      folder = ".";
+    if (fs::is_directory(options.output))
+      return emitError(loc) << "cannot write '" << options.output << "': it is a directory";
+    if (!fs::is_directory(folder))
+      return emitError(loc) << "cannot write '" << options.output << "': no folder '" << folder << "'";
+    if (fs::access(folder, fs::AccessMode::Write))
+      return emitError(loc) << "cannot write '" << options.output << "': folder '" << folder << "' is not writable";
+  }
+  if (options.emit == "import") {
+    FailureOr<Compilation> compilation = loadModel(options, context);
+    return failed(compilation) ? failure() : writeOutput(options.output, toText(*compilation->module), context);
+  }
+  FailureOr<Compilation> compilation = planModel(options, context);
+  if (failed(compilation))
+    return failure();
+  ModuleOp module = *compilation->module;
+  if (options.emit == "mlir")
+    return writeOutput(options.output, toText(module), context);
+
+  FailureOr<OwningOpRef<ModuleOp>> kernels = emitKernels(module, workersOf(options));
+  if (failed(kernels))
+    return failure();
+  if (options.emit == "kernels")
+    return writeOutput(options.output, toText(kernels->get()), context);
+  CpuOptions cpu{options.march == "native" ? "host" : options.march, ""};
+  if (options.emit == "llvm") {
+    FailureOr<std::string> text = compileKernels(kernels->get(), cpu, CodeKind::LLVM);
+    return failed(text) ? failure() : writeOutput(options.output, *text, context);
+  }
+
+  ProgramOptions programOptions;
+  programOptions.model = llvm::sys::path::filename(options.model).str();
+  programOptions.optimizer = options.optimizer;
+  programOptions.hyperparameters = hyperparameterDefaults(options);
+  programOptions.workers = workersOf(options);
+  FailureOr<Program> program = buildProgram(module, programOptions);
+  if (failed(program))
+    return failure();
+  std::string object = (Twine(options.output) + ".part." + Twine(llvm::sys::Process::getProcessId()) + ".o").str();
+  llvm::scope_exit cleanup([&] { fs::remove(object); });
+  if (failed(compileToObject(kernels->get(), cpu, object)))
+    return failure();
+  llvm::Error failed = linkExecutable(*program, object, options.output,
+                                      [&](const StoredTensor &tensor, MutableArrayRef<char> bytes) {
+                                        return readStored(*compilation, tensor, bytes);
+                                      });
+  if (failed)
+    return emitError(loc) << llvm::toString(std::move(failed));
+  return success();
+}
