@@ -47,7 +47,8 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
                "Clip by the global norm (its bound is the run-time flag --clip-norm); all gradients are then alive at "
                "once");
   app.add_option("--no-decay", options.noDecay,
-                 "Parameters without weight decay: glob patterns; default: those of rank 0 and 1")
+                 "Parameters without weight decay: glob patterns, or '1d' for biases and norms (rank 0 and 1); default: "
+                 "none, as PyTorch without groups")
       ->type_name("PATTERN");
   app.add_option("--workers", options.workers, "Most threads of the executable (default: this machine's)")
       ->check(CLI::PositiveNumber);

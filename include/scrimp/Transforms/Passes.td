@@ -110,58 +110,7 @@ def FormKernels : Pass<"scrimp-form-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
-def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
-  let summary = "Turn gradients into updates of flat buckets";
-  let description = [{
-    Parameters become flat buckets, one per element type for those that are updated and one for the others (frozen, or
-    without a gradient), which have no state: arguments `bucket.trainable.f32` with a table `scrimp.members` of {name,
-    offset (elements, a multiple of 64 bytes), shape, group, aliases, init, reason}; members that decay come first. The
-    states of a bucket ("exp_avg", ...) are buckets of the same layout, initially 0, in f32 for f16 and bf16. Parameters
-    are read through scrimp.view and replaced through scrimp.pack. @eval, if there, reads the same buckets.
 
-    The rules are PyTorch's (torch.optim.SGD, Adam, AdamW), built of elementwise ops on each member's flat view, with
-    hyperparameters as scalar arguments in the widest compute type among the parameters. A switch that is off builds
-    nothing and its scalar does not exist. Weight decay spares parameters of rank 0 and 1, or with `no-decay` those
-    whose name matches a pattern; `no-decay=none` spares none, as PyTorch without groups.
-
-    Without `clip-grad-norm` each update comes as early as it may: right after the gradient, or after the last reader of
-    the old parameter, so that the gradient can be freed within the backward pass. With it all updates come after the
-    norm, their gradients scaled by min(1, clip_norm / (norm + 1e-6)). The output `grad_norm` (f64) is the norm before
-    clipping, over every element of every gradient once; squares are summed in f64 in the order of the updates.
-
-    Requires: @train from scrimp-autodiff (results with scrimp.gradient).
-    Ensures: no scrimp.gradient is left; results are outputs, then updates of states and buckets; no op reads a piece of
-    a bucket after the op that computes the piece's new value.
-    Fails: on an unknown kind, switches that do not fit it, a `no-decay` pattern that matches nothing, and without
-    gradients.
-    Example: test/Transforms/optimizer.mlir
-  }];
-  let options = [
-    Option<"kind", "kind", "std::string", [{"adamw"}], "sgd, adam or adamw">,
-    Option<"momentum", "momentum", "bool", "false", "sgd: keep a momentum buffer (scalars momentum, one_minus_dampening)">,
-    Option<"nesterov", "nesterov", "bool", "false", "sgd: Nesterov momentum">,
-    Option<"decay", "decay", "bool", "true", "apply weight decay (scalar weight_decay or decay_factor)">,
-    Option<"clipGradNorm", "clip-grad-norm", "bool", "false", "clip by the global norm (scalar clip_norm)">,
-    ListOption<"noDecay", "no-decay", "std::string", "patterns of parameters without weight decay, or none">
-  ];
-  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
-}
-
-def ConvertPrecision : Pass<"scrimp-convert-precision", "::mlir::ModuleOp"> {
-  let summary = "Compute in another float type what was f32";
-  let description = [{
-    Every f32 tensor type becomes the type `to`: arguments, results and constants (whose values are then the f32 values,
-    exactly). f64 attributes, names, roles and other types stay. Training in fp64 is how logic is compared with a
-    framework to 1e-10.
-
-    Requires: nothing; runs at any graph level, before memory is planned.
-    Ensures: no value of a f32 tensor type is left.
-    Fails: if `to` is not f64.
-    Example: test/Transforms/convert-precision.mlir
-  }];
-  let options = [Option<"to", "to", "std::string", [{"f64"}], "the float type: f64">];
-  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
-}
 
 def Schedule : Pass<"scrimp-schedule", "::mlir::func::FuncOp"> {
   let summary = "Reorder a function so that less is live at once";
