@@ -507,12 +507,12 @@ void Importer::markValidRanges() {
 void Importer::tellModes() {
   auto tell = [&](const std::vector<std::string> &nodes, StringRef what) {
     if (!nodes.empty())
-      imported.notes.push_back(("warning: " + Twine(nodes.size()) + " " + what + " in evaluation mode (the first is '" +
+      imported.notes.push_back(("warning: " + Twine(nodes.size()) + " " + what + " in evaluation mode (first '" +
                                 nodes.front() + "'); --training-mode lets them train")
                                    .str());
   };
-  tell(graph.evaluationDropouts, "Dropout nodes are");
-  tell(graph.evaluationNorms, "BatchNormalization nodes are");
+  tell(graph.evaluationDropouts, "of the Dropout nodes stand");
+  tell(graph.evaluationNorms, "of the BatchNormalization nodes stand");
   std::set<std::string> folded;
   for (auto [i, node] : llvm::enumerate(model.nodes))
     for (size_t c = 0; live[i] && c < node.classes.size(); ++c)

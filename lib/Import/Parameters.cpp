@@ -507,8 +507,11 @@ void Analysis::add(const Candidate &candidate) {
     std::string moduleClass = node.moduleClass();
     StringRef className = moduleClass;
     bool embedding = node.type == "Gather" && use.input == 0 && (className.empty() || className.contains("Embedding"));
+    // TorchScript names modules but no classes; a Linear transposes its weight, or Gemm does.
+    bool linear = className.contains("Linear") ||
+                  (node.scopes.empty() && (node.type == "Transpose" || (node.type == "Gemm" && use.input == 1)));
     if (!hasMetadata && parameter.role != Parameter::Constant && leaf == "weight" && !scope.empty() && scope != owner &&
-        (embedding || className.contains("Linear")) && !names.contains(alias) && candidate.shape.size() == 2 &&
+        (embedding || linear) && !names.contains(alias) && candidate.shape.size() == 2 &&
         !isAnonymous(candidate.value)) {
       names.insert(alias);
       parameter.aliases.push_back(alias);
@@ -554,6 +557,13 @@ FailureOr<Parameters> Analysis::run() {
     if (!isa<FloatType>(parameter.elementType) && !parameter.source)
       return error() << "has an input '" << parameter.name << "' of integers without a value; if it is data, name it "
                      << "with --data " << parameter.name << "=FILE";
+  for (const auto &[flag, patterns] : {std::pair{"--frozen", &options.frozen}, {"--trainable", &options.trainable}})
+    for (const std::string &pattern : *patterns) {
+      std::string which;
+      if (llvm::none_of(result.list, [&](const Parameter &p) { return matchesAny({pattern}, p.name, which); }))
+        return error() << "has no parameter that " << flag << " '" << pattern << "' matches; scrimp-plan --parameters "
+                       << "lists them";
+    }
   if (!hasMetadata)
     for (auto [n, node] : llvm::enumerate(model.nodes)) {
       bool linear = !node.classes.empty() && (node.classes.back() == "aten.addmm.default" ||
