@@ -178,6 +178,7 @@ void KernelEmitter::emitMapElement(OpBuilder &b, ArrayRef<int64_t> shape) {
 KernelShape KernelEmitter::emitMap(ArrayRef<int64_t> shape, size_t numOuter) {
   SmallVector<int64_t> sizes;
   llvm::copy_if(shape, std::back_inserter(sizes), [](int64_t size) { return size != 1; });
+  function->setAttr("scrimp.map", builder->getUnitAttr());
   space.emplace();
   space->outerSizes.assign(sizes.begin(), sizes.begin() + numOuter);
   space->innerSizes.assign(sizes.begin() + numOuter, sizes.end());

@@ -96,7 +96,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::lowerKernelsToLLVM(ModuleOp kerne
   annotateParallelLoops(*module);
 
   PassManager pm(context);
-  pm.addPass(createExpandMathPass(hasFma));
+  pm.addPass(createExpandMathPass(hasFma, /*hasLibm=*/true));
   pm.addPass(createExpandBFloat16Pass());
   arith::ArithEmulateUnsupportedFloatsOptions emulate;
   emulate.sourceTypeStrs = {"bf16"};

@@ -6,8 +6,9 @@
 
 namespace mlir::scrimp {
 
-/// Rewrites math ops for which LLVM has no correctly vectorised function. See MathExpansion.cpp.
-std::unique_ptr<Pass> createExpandMathPass(bool hasFma);
+/// Rewrites math ops in f32 as code that vectorises, and calls libm, where there is one, for those that LLVM's lowering
+/// would compute badly. See MathExpansion.cpp.
+std::unique_ptr<Pass> createExpandMathPass(bool hasFma, bool hasLibm);
 
 /// Rewrites conversions to bf16 from anything but f32, which would round twice, in terms of f32.
 std::unique_ptr<Pass> createExpandBFloat16Pass();

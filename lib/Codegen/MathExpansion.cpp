@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -42,6 +43,102 @@ struct CallLibm : OpRewritePattern<Op> {
   StringRef name;
 };
 
+/// e^x by Cephes' expf: 2^k * e^r with |r| <= ln(2)/2. Unlike upstream's expansion it is right up to the largest float
+/// and gives denormals, which sums of small probabilities need.
+struct ExpandExp : OpRewritePattern<math::ExpOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(math::ExpOp op, PatternRewriter &rewriter) const override {
+    if (!op.getType().isF32())
+      return rewriter.notifyMatchFailure(op, "not f32");
+    Location loc = op.getLoc();
+    ScalarExpr x(rewriter, loc, op.getOperand());
+    auto fma = [&](ScalarExpr a, ScalarExpr b, ScalarExpr c) {
+      return x.with(math::FmaOp::create(rewriter, loc, a.value, b.value, c.value));
+    };
+    // Selects keep a NaN. e^-104 rounds to 0 and e^89 overflows.
+    x = select(gt(x, like(x, 89.0)), like(x, 89.0), x);
+    x = select(lt(x, like(x, -104.0)), like(x, -104.0), x);
+    // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits; no conversion of a NaN is needed.
+    constexpr double kShift = 12582912.0;
+    ScalarExpr shifted = fma(x, like(x, 1.44269504088896341), like(x, kShift));
+    ScalarExpr k = shifted - kShift;
+    ScalarExpr r = fma(k, like(x, -0.693359375), x);
+    r = fma(k, like(x, 2.12194440e-4), r);
+    ScalarExpr p = like(x, 1.9875691500e-4);
+    for (double c : {1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1})
+      p = fma(p, r, like(x, c));
+    ScalarExpr y = fma(p, r * r, r) + 1.0;
+    // 2^k in two factors: for the smallest results the second product rounds, for the largest neither factor overflows.
+    Type i32 = rewriter.getI32Type();
+    ScalarExpr bits = x.with(arith::BitcastOp::create(rewriter, loc, i32, shifted.value));
+    ScalarExpr exponent = bits - like(bits, 0x4B400000);
+    ScalarExpr half = x.with(arith::ShRSIOp::create(rewriter, loc, exponent.value, like(exponent, 1).value));
+    auto powerOfTwo = [&](ScalarExpr n) {
+      Value biased = (n + like(n, 127)).value;
+      Value moved = arith::ShLIOp::create(rewriter, loc, biased, like(n, 23).value);
+      return x.with(arith::BitcastOp::create(rewriter, loc, rewriter.getF32Type(), moved));
+    };
+    rewriter.replaceOp(op, (y * powerOfTwo(half) * powerOfTwo(exponent - half)).value);
+    return success();
+  }
+};
+
+/// tanh by Cephes' tanhf: a polynomial near 0, elsewhere 1 - 2 / (e^2|x| + 1).
+struct ExpandTanh : OpRewritePattern<math::TanhOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(math::TanhOp op, PatternRewriter &rewriter) const override {
+    if (!op.getType().isF32())
+      return rewriter.notifyMatchFailure(op, "not f32");
+    ScalarExpr x(rewriter, op.getLoc(), op.getOperand()), magnitude = abs(x), z = x * x;
+    ScalarExpr p = like(x, -5.70498872745e-3);
+    for (double c : {2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1})
+      p = p * z + c;
+    ScalarExpr near = magnitude + magnitude * z * p;
+    ScalarExpr far = 1.0 - like(x, 2.0) / (exp(magnitude + magnitude) + 1.0);
+    ScalarExpr y = select(lt(magnitude, like(x, 0.625)), near, far);
+    rewriter.replaceOpWithNewOp<math::CopySignOp>(op, y.value, x.value);
+    return success();
+  }
+};
+
+/// Lets upstream's expansion of log, which takes denormals for the smallest normal number, see a normal number.
+struct ScaleDenormalLog : OpRewritePattern<math::LogOp> {
+  using OpRewritePattern::OpRewritePattern;
+  static constexpr llvm::StringLiteral kScaled = "scrimp.scaled";
+
+  LogicalResult matchAndRewrite(math::LogOp op, PatternRewriter &rewriter) const override {
+    if (!op.getType().isF32() || op->hasAttr(kScaled))
+      return rewriter.notifyMatchFailure(op, "not f32, or scaled already");
+    Location loc = op.getLoc();
+    ScalarExpr x(rewriter, loc, op.getOperand());
+    ScalarExpr tiny = lt(x, like(x, 1.17549435e-38));
+    auto log = math::LogOp::create(rewriter, loc, select(tiny, x * 8388608.0, x).value);
+    log->setAttr(kScaled, rewriter.getUnitAttr());
+    ScalarExpr y = x.with(log);
+    rewriter.replaceOp(op, select(tiny, y - 15.942385152878742, y).value);
+    return success();
+  }
+};
+
+/// x^2 and x^3, which models write as powers, as products: as PyTorch does.
+struct PowByProducts : OpRewritePattern<math::PowFOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(math::PowFOp op, PatternRewriter &rewriter) const override {
+    FloatAttr exponent;
+    if (!matchPattern(op.getRhs(), m_Constant(&exponent)))
+      return rewriter.notifyMatchFailure(op, "the exponent is not constant");
+    double n = exponent.getValueAsDouble();
+    if (n != 2 && n != 3)
+      return rewriter.notifyMatchFailure(op, "not a square or cube");
+    ScalarExpr x(rewriter, op.getLoc(), op.getLhs());
+    rewriter.replaceOp(op, (n == 2 ? x * x : x * x * x).value);
+    return success();
+  }
+};
+
 /// a * b + c rounded twice, for processors without the instruction: their fma is a slow function call.
 struct SplitFma : OpRewritePattern<math::FmaOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -53,9 +150,9 @@ struct SplitFma : OpRewritePattern<math::FmaOp> {
   }
 };
 
-struct ExpandMath : PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
+struct ExpandMath : PassWrapper<ExpandMath, OperationPass<>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandMath)
-  explicit ExpandMath(bool hasFma) : hasFma(hasFma) {}
+  ExpandMath(bool hasFma, bool hasLibm) : hasFma(hasFma), hasLibm(hasLibm) {}
 
   void getDependentDialects(DialectRegistry &registry) const override {
     registry.insert<arith::ArithDialect, func::FuncDialect, math::MathDialect>();
@@ -63,17 +160,22 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<CallLibm<math::Log1pOp>>(&getContext(), "log1p");
-    patterns.add<CallLibm<math::ExpM1Op>>(&getContext(), "expm1");
+    if (hasLibm) {
+      patterns.add<CallLibm<math::Log1pOp>>(&getContext(), "log1p");
+      patterns.add<CallLibm<math::ExpM1Op>>(&getContext(), "expm1");
+    }
+    patterns.add<ExpandExp, ExpandTanh, ScaleDenormalLog, PowByProducts>(&getContext());
+    RewritePatternSet upstream(&getContext());
     populateMathPolynomialApproximationPatterns(
-        patterns, [](StringRef name) { return llvm::is_contained({"math.exp", "math.tanh", "math.erf", "math.log"}, name); });
+        upstream, [](StringRef name) { return llvm::is_contained({"math.erf", "math.log"}, name); });
     if (!hasFma)
-      patterns.add<SplitFma>(&getContext());
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+      upstream.add<SplitFma>(&getContext());
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))) ||
+        failed(applyPatternsGreedily(getOperation(), std::move(upstream))))
       signalPassFailure();
   }
 
-  bool hasFma;
+  bool hasFma, hasLibm;
 };
 
 /// bf16 from f64 or a wide integer by way of f32: rounding first to odd, an inexact f32 cannot become a tie.
@@ -116,7 +218,7 @@ struct ConvertThroughF64 : OpRewritePattern<Op> {
   }
 };
 
-struct ExpandBFloat16 : PassWrapper<ExpandBFloat16, OperationPass<ModuleOp>> {
+struct ExpandBFloat16 : PassWrapper<ExpandBFloat16, OperationPass<>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandBFloat16)
 
   void getDependentDialects(DialectRegistry &registry) const override {
@@ -133,5 +235,7 @@ struct ExpandBFloat16 : PassWrapper<ExpandBFloat16, OperationPass<ModuleOp>> {
 };
 } // namespace
 
-std::unique_ptr<Pass> mlir::scrimp::createExpandMathPass(bool hasFma) { return std::make_unique<ExpandMath>(hasFma); }
+std::unique_ptr<Pass> mlir::scrimp::createExpandMathPass(bool hasFma, bool hasLibm) {
+  return std::make_unique<ExpandMath>(hasFma, hasLibm);
+}
 std::unique_ptr<Pass> mlir::scrimp::createExpandBFloat16Pass() { return std::make_unique<ExpandBFloat16>(); }

@@ -1,10 +1,10 @@
 #include "scrimp/Codegen/Verify.h"
 
 #include "scrimp/Analysis/Aliases.h"
+#include "scrimp/Codegen/LoadedKernels.h"
 #include "scrimp/Dialect/Scrimp.h"
 
-#include "llvm/ExecutionEngine/Orc/LLJIT.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <cstring>
 
@@ -52,14 +52,12 @@ HostTensor mlir::scrimp::decodeTensor(RankedTensorType type, ArrayRef<char> byte
 }
 
 namespace {
-using KernelFunction = void (*)(char *const *buffers, int64_t begin, int64_t end);
 using Bytes = std::vector<char>;
 
 class Verifier {
 public:
-  Verifier(const VerifyOptions &options) : options(options) {}
+  Verifier(const VerifyOptions &options, LoadedKernels kernels) : options(options), kernels(std::move(kernels)) {}
 
-  LogicalResult compile(ModuleOp kernels);
   LogicalResult runBlock(Block &block, MutableArrayRef<HostTensor> results);
   llvm::DenseMap<Value, HostTensor> values;
 
@@ -73,36 +71,9 @@ private:
                             const llvm::Twine &when);
 
   const VerifyOptions &options;
-  std::unique_ptr<llvm::orc::LLJIT> jit;
-  llvm::StringMap<KernelFunction> functions;
+  LoadedKernels kernels;
 };
 } // namespace
-
-LogicalResult Verifier::compile(ModuleOp kernels) {
-  FailureOr<std::string> object = compileKernels(kernels, options.cpu, CodeKind::Object);
-  if (failed(object))
-    return failure();
-  auto fail = [&](llvm::Error error) {
-    return kernels.emitError() << "cannot load the kernels: " << llvm::toString(std::move(error));
-  };
-  auto created = llvm::orc::LLJITBuilder().create();
-  if (!created)
-    return fail(created.takeError());
-  jit = std::move(*created);
-  auto process = llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(jit->getDataLayout().getGlobalPrefix());
-  if (!process)
-    return fail(process.takeError());
-  jit->getMainJITDylib().addGenerator(std::move(*process));
-  if (llvm::Error error = jit->addObjectFile(llvm::MemoryBuffer::getMemBufferCopy(*object, "kernels")))
-    return fail(std::move(error));
-  for (auto function : kernels.getOps<func::FuncOp>()) {
-    auto address = jit->lookup(function.getName());
-    if (!address)
-      return fail(address.takeError());
-    functions[function.getName()] = address->toPtr<KernelFunction>();
-  }
-  return success();
-}
 
 /// The results of one launch. With `overwritten` = (operand, result), that result starts as the operand's bytes and is
 /// both buffers at once. In pieces: ranges of uneven lengths, last first.
@@ -124,7 +95,7 @@ std::vector<Bytes> Verifier::launch(KernelRegionOp kernel, ArrayRef<Bytes> input
     for (Bytes &buffer : *group)
       buffers.push_back(buffer.data());
   int64_t units = kernel->getAttrOfType<IntegerAttr>("scrimp.units").getInt();
-  KernelFunction function = functions.lookup(kernel->getAttrOfType<StringAttr>("scrimp.symbol").getValue());
+  KernelFunction function = kernels.lookup(kernel->getAttrOfType<StringAttr>("scrimp.symbol").getValue());
   if (!inPieces) {
     if (units > 0)
       function(buffers.data(), 0, units);
@@ -243,9 +214,10 @@ LogicalResult Verifier::runBlock(Block &block, MutableArrayRef<HostTensor> resul
 LogicalResult mlir::scrimp::verifyKernels(ModuleOp module, func::FuncOp function, ModuleOp kernels,
                                           ArrayRef<HostTensor> arguments, const VerifyOptions &options,
                                           SmallVectorImpl<HostTensor> &results) {
-  Verifier verifier(options);
-  if (failed(verifier.compile(kernels)))
+  FailureOr<LoadedKernels> loaded = LoadedKernels::load(kernels, options.cpu);
+  if (failed(loaded))
     return failure();
+  Verifier verifier(options, std::move(*loaded));
   for (auto [argument, value] : llvm::zip_equal(function.getArguments(), arguments)) {
     verifier.values[argument] = value;
     verifier.values[argument].roundToType();

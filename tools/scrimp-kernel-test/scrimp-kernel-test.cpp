@@ -17,7 +17,7 @@
 using namespace mlir;
 using namespace mlir::scrimp;
 
-enum class Emit { None, Kernels, LLVM, Assembly };
+enum class Emit { None, Kernels, LLVM, Assembly, Ptx };
 
 static double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -53,13 +53,16 @@ int main(int argc, char **argv) {
   static llvm::cl::opt<Emit> emit(
       "emit", llvm::cl::desc("Print code instead of running it"), llvm::cl::init(Emit::None),
       llvm::cl::values(clEnumValN(Emit::Kernels, "kernels", "loops"), clEnumValN(Emit::LLVM, "llvm", "LLVM IR"),
-                       clEnumValN(Emit::Assembly, "asm", "assembly")));
+                       clEnumValN(Emit::Assembly, "asm", "assembly"),
+                       clEnumValN(Emit::Ptx, "ptx", "PTX of map kernels for --chip")));
+  static llvm::cl::opt<std::string> chip("chip", llvm::cl::desc("With --emit ptx: the GPU"), llvm::cl::init("sm_80"));
   llvm::cl::ParseCommandLineOptions(argc, argv, "Tests compiled kernels against the interpreter\n");
 
   DialectRegistry registry;
   registry.insert<ScrimpDialect, func::FuncDialect>();
   registerCodegenDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
   std::string error;
   auto file = openInputFile(input, &error);
@@ -85,6 +88,13 @@ int main(int argc, char **argv) {
       return 1;
     if (emit == Emit::Kernels) {
       (*kernels)->print(llvm::outs());
+      return 0;
+    }
+    if (emit == Emit::Ptx) {
+      FailureOr<std::string> ptx = emitPtx(**kernels, chip);
+      if (failed(ptx))
+        return 1;
+      llvm::outs() << *ptx;
       return 0;
     }
     auto start = std::chrono::steady_clock::now();

@@ -20,7 +20,8 @@ namespace mlir::scrimp {
 ///
 ///   func.func @k<N>(%inputs..., %outputs..., %workspaces... : memref<SIZExT>, %begin: index, %end: index)
 ///
-/// which computes units [begin, end); every buffer is flat, and i1 elements are stored as i8. Two kernels are the same
+/// which computes units [begin, end); every buffer is flat, and i1 elements are stored as i8. Map kernels bear the unit
+/// attribute `scrimp.map`: their outermost loop runs from %begin to %end, and its iterations are independent. Two kernels are the same
 /// if they differ in locations, names and discardable attributes only. Sets on every kernel op `scrimp.symbol`,
 /// `scrimp.units` (0: nothing to compute) and `scrimp.grain`, the units that one thread should take at a time at least.
 /// `workers` is the most threads that will run the program; it sizes workspaces. Fails after an error at the kernel.
@@ -51,6 +52,11 @@ FailureOr<std::string> compileKernels(ModuleOp kernels, const CpuOptions &option
 
 /// compileKernels into a file. Nothing is left at `path` on failure.
 LogicalResult compileToObject(ModuleOp kernels, const CpuOptions &options, llvm::StringRef path);
+
+/// PTX for the map kernels among `kernels` (others are left out), for a chip such as "sm_90a": an entry k<N> with the
+/// same parameters, whose threads share the units [begin, end). Fails after an error if code would call a function that
+/// PTX does not define: libdevice is linked from the CUDA toolkit at $CUDA_HOME or /usr/local/cuda.
+FailureOr<std::string> emitPtx(ModuleOp kernels, llvm::StringRef chip);
 
 /// Registers what lowering needs. Call before the context is made, or append to it.
 void registerCodegenDialects(DialectRegistry &registry);
