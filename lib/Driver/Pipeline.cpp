@@ -38,9 +38,8 @@ LogicalResult mlir::scrimp::buildPipeline(PassManager &manager, const CompileOpt
   optimizer += (Twine(" momentum=") + flag(options.momentum)).str();
   optimizer += (Twine(" nesterov=") + flag(options.nesterov)).str();
   optimizer += (Twine(" clip-grad-norm=") + flag(options.clipGradNorm)).str();
-  // Without groups weight decay spares nothing, as in PyTorch; the pass's own default is "1d".
-  if (options.noDecay != std::vector<std::string>{"1d"})
-    optimizer += " no-decay=" + (options.noDecay.empty() ? "none" : llvm::join(options.noDecay, ","));
+  if (!options.noDecay.empty())
+    optimizer += " no-decay=" + llvm::join(options.noDecay, ",");
   if (failed(add(manager, optimizer + "}")))
     return failure();
   manager.addPass(createCanonicalizerPass());

@@ -1,7 +1,6 @@
 // scrimp-optimizer: gradients become updates, parameters and their states become flat buckets. The rules themselves are
-// in UpdateRule.cpp, the layout in Buckets.cpp.
-#include "Buckets.h"
-#include "UpdateRule.h"
+// in UpdateRule.cpp, where updates stand in UpdateBuilder.cpp, the layout in Buckets.cpp.
+#include "UpdateBuilder.h"
 #include "scrimp/Transforms/Passes.h"
 
 #include "llvm/Support/GlobPattern.h"
@@ -13,24 +12,6 @@ namespace mlir::scrimp {
 #define GEN_PASS_DEF_OPTIMIZER
 #include "scrimp/Transforms/Passes.h.inc"
 } // namespace mlir::scrimp
-
-/// The later of two ops of one block; null is before all.
-static Operation *later(Operation *a, Operation *b) { return !a || (b && a->isBeforeInBlock(b)) ? b : a; }
-
-/// The last op, the terminator apart, that reads bytes of `value`, through views too. Null if there is none.
-static Operation *lastReader(Value value) {
-  Operation *last = nullptr;
-  for (OpOperand &use : value.getUses()) {
-    Operation *user = use.getOwner();
-    if (user->hasTrait<OpTrait::IsTerminator>())
-      continue;
-    last = later(last, user);
-    if (auto alias = dyn_cast<AliasOp>(user))
-      if (alias.getAliasOperand() == use.getOperandNumber())
-        last = later(last, lastReader(user->getResult(0)));
-  }
-  return last;
-}
 
 /// The value whose bytes `value` lies in.
 static Value aliasRoot(Value value) {
@@ -47,180 +28,53 @@ static Value copyExactly(OpBuilder &builder, Location loc, Value value) {
 
 namespace {
 
-/// A parameter that is updated, and everything its update reads.
-struct Update {
-  const Bucket *bucket;
-  const BucketMember *member;
-  unsigned bucketIndex;
-  Value gradient;
-  size_t position;            // among the gradients
-  Operation *after = nullptr; // the last op that must come before the update
-};
-
-/// Builds the updates of one function, given its gradients.
-class UpdateBuilder {
+/// Which parameters weight decay spares.
+class DecayExemptions {
 public:
-  UpdateBuilder(func::FuncOp function, const UpdateRule &rule, ArrayRef<Bucket> buckets, ArrayRef<BlockArgument> whole)
-      : function(function), rule(rule), buckets(buckets), whole(whole), block(function.getBody().front()) {
-    MLIRContext *context = function.getContext();
-    for (const Bucket &bucket : buckets) {
-      SmallVector<BlockArgument> &ofBucket = states.emplace_back();
-      // f16 and bf16 parameters keep their states, and compute their update, in f32.
-      Type stateType = getComputeType(bucket.elementType);
-      if (bucket.kind == "trainable")
-        for (StringRef name : rule.getStateNames())
-          ofBucket.push_back(appendArgument(function, RankedTensorType::get({bucket.size()}, stateType),
-                                            bucket.stateAttributes(context, name), function.getLoc()));
-      if (!scalarType || scalarType.getIntOrFloatBitWidth() < stateType.getIntOrFloatBitWidth())
-        scalarType = stateType;
+  /// Fails after an error at `loc` on a malformed pattern.
+  LogicalResult parse(ArrayRef<std::string> texts, Location loc) {
+    for (const std::string &text : texts) {
+      Entry entry{text, std::nullopt};
+      if (text != "1d") {
+        auto pattern = llvm::GlobPattern::create(text);
+        if (!pattern)
+          return emitError(loc) << "no-decay pattern '" << text << "': " << toString(pattern.takeError());
+        entry.pattern = *pattern;
+      }
+      entries.push_back(std::move(entry));
     }
+    return success();
   }
 
-  /// Places the updates, builds them and returns the gradients' norm.
-  Value build(MutableArrayRef<Update> updates, bool clip) {
-    for (Update &update : updates)
-      update.after = earliestPlace(update);
-    // In the order in which gradients come, so that the norm's running sum follows them.
-    llvm::sort(updates, [](const Update &a, const Update &b) {
-      if (a.after == b.after)
-        return a.position < b.position;
-      return later(a.after, b.after) == b.after;
-    });
-    OpBuilder builder(function.getContext());
-    Value squares;
-    for (Update &update : updates) {
-      setInsertionPointAfter(builder, update.after);
-      squares = addSquares(builder, update, squares);
-      if (!clip)
-        buildUpdate(builder, update, nullptr);
-    }
-    builder.setInsertionPoint(block.getTerminator());
-    Location loc = function.getLoc();
-    if (!squares)
-      squares = splatConstant(builder, loc, RankedTensorType::get({}, builder.getF64Type()), 0);
-    Value norm = SqrtOp::create(builder, loc, squares);
-    if (clip) {
-      Value coefficient = clipCoefficient(builder, loc, norm);
-      for (Update &update : updates)
-        buildUpdate(builder, update, coefficient);
-    }
-    return norm;
+  /// Whether an entry covers the argument, by its name or one of its aliases.
+  bool contains(func::FuncOp function, unsigned index) {
+    SmallVector<std::string> names{argumentName(function, index)};
+    if (auto aliases = function.getArgAttrOfType<ArrayAttr>(index, "scrimp.aliases"))
+      for (auto alias : aliases.getAsRange<StringAttr>())
+        names.push_back(alias.str());
+    bool exempt = false;
+    for (Entry &entry : entries)
+      if (entry.pattern ? llvm::any_of(names, [&](StringRef name) { return entry.pattern->match(name); })
+                        : tensorType(function.getArgument(index)).getRank() <= 1)
+        exempt = entry.used = true;
+    return exempt;
   }
 
-  /// Puts the new pieces into their buckets, which become results.
-  void pack() {
-    OpBuilder builder(block.getTerminator());
-    for (auto &[argument, argumentPieces] : pieces) {
-      Value bucket = argument;
-      llvm::sort(argumentPieces, [](auto &a, auto &b) { return a.first < b.first; });
-      for (auto &[offset, piece] : argumentPieces)
-        bucket = PackOp::create(builder, piece.getLoc(), bucket, piece, offset);
-      appendResult(function, bucket, ScrimpDialect::kUpdates,
-                   builder.getI64IntegerAttr(cast<BlockArgument>(argument).getArgNumber()));
-    }
+  /// Fails after an error on a pattern that covered nothing: most likely a misspelt name.
+  LogicalResult checkUsed(Location loc) {
+    for (const Entry &entry : entries)
+      if (entry.pattern && !entry.used)
+        return emitError(loc) << "no-decay pattern '" << entry.text << "' matches no trained parameter";
+    return success();
   }
 
 private:
-  /// The update may not come before the gradient is there, nor before the last reader of the old parameter.
-  Operation *earliestPlace(const Update &update) {
-    Operation *after = update.gradient.getDefiningOp();
-    for (Operation *user : whole[update.bucketIndex].getUsers())
-      if (auto view = dyn_cast<ViewOp>(user))
-        if (static_cast<int64_t>(view.getOffset()) == update.member->offset &&
-            view.getY().getType() == update.member->type)
-          after = later(later(after, view), lastReader(view));
-    return after;
-  }
-
-  void setInsertionPointAfter(OpBuilder &builder, Operation *op) {
-    if (op)
-      builder.setInsertionPointAfter(op);
-    else
-      builder.setInsertionPointToStart(&block);
-  }
-
-  /// Layers are named after their parameter, so that reports of updates are too.
-  Location locationOf(const Update &update) {
-    MLIRContext *context = function.getContext();
-    Location name = NameLoc::get(StringAttr::get(context, update.member->name));
-    return FusedLoc::get({name}, StringAttr::get(context, "update"), context);
-  }
-
-  Value flat(OpBuilder &builder, Location loc, Value value) {
-    return reshapeTo(builder, loc, value, {tensorType(value).getNumElements()});
-  }
-
-  /// squares + |gradient|^2 (null: 0).
-  Value addSquares(OpBuilder &builder, const Update &update, Value squares) {
-    if (update.member->type.getNumElements() == 0)
-      return squares;
-    Location loc = locationOf(update);
-    Value sums = SumSquaresOp::create(builder, loc, flat(builder, loc, update.gradient));
-    Value sum = tensorType(sums).getNumElements() == 1 ? reshapeTo(builder, loc, sums, {})
-                                                       : ReduceOp::create(builder, loc, ReduceKind::sum, sums, {0});
-    return squares ? AddOp::create(builder, loc, squares, sum) : sum;
-  }
-
-  /// min(clip_norm / (norm + 1e-6), 1) of torch.nn.utils.clip_grad_norm_; a NaN stays one.
-  Value clipCoefficient(OpBuilder &builder, Location loc, Value norm) {
-    GraphExpr total(builder, loc, norm);
-    GraphExpr limit = total.with(castTo(builder, loc, scalarArgument("clip_norm"), norm.getType()));
-    GraphExpr coefficient = limit / (total + 1e-6);
-    return select(gt(coefficient, 1.0), like(coefficient, 1.0), coefficient).value;
-  }
-
-  Value castTo(OpBuilder &builder, Location loc, Value value, Type type) {
-    return value.getType() == type ? value : CastOp::create(builder, loc, type, value);
-  }
-
-  /// The hyperparameter's argument, added at its first use.
-  BlockArgument scalarArgument(StringRef name) {
-    BlockArgument &argument = scalars[name];
-    if (!argument) {
-      Builder builder(function.getContext());
-      auto attributes =
-          builder.getDictionaryAttr({builder.getNamedAttr(ScrimpDialect::kName, builder.getStringAttr(name)),
-                                     builder.getNamedAttr(ScrimpDialect::kScalar, builder.getStringAttr(name))});
-      argument = appendArgument(function, RankedTensorType::get({}, scalarType), attributes, function.getLoc());
-    }
-    return argument;
-  }
-
-  /// `coefficient` (rank 0) scales the gradient; null: 1.
-  void buildUpdate(OpBuilder &builder, const Update &update, Value coefficient) {
-    Location loc = locationOf(update);
-    int64_t offset = update.member->offset;
-    auto flatType = RankedTensorType::get({update.member->type.getNumElements()}, update.member->type.getElementType());
-    auto computeType = flatType.clone(getComputeType(flatType.getElementType()));
-    auto spread = [&](Value scalar) {
-      Value typed = castTo(builder, loc, scalar, computeType.clone(ArrayRef<int64_t>()));
-      return GraphExpr(builder, loc, broadcastTo(builder, loc, typed, computeType.getShape()));
-    };
-    auto compute = [&](Value value) { return GraphExpr(builder, loc, castTo(builder, loc, value, computeType)); };
-    GraphExpr gradient = compute(flat(builder, loc, update.gradient));
-    if (coefficient)
-      gradient.value = (gradient * spread(coefficient)).value;
-    BlockArgument bucket = whole[update.bucketIndex];
-    GraphExpr parameter = compute(ViewOp::create(builder, loc, flatType, bucket, offset));
-    SmallVector<GraphExpr> newStates;
-    for (BlockArgument state : states[update.bucketIndex])
-      newStates.emplace_back(builder, loc, ViewOp::create(builder, loc, computeType, state, offset));
-    GraphExpr newParameter = rule.build(parameter, gradient, newStates, update.member->decay,
-                                        [&](StringRef name) { return spread(scalarArgument(name)); });
-    pieces[bucket].emplace_back(offset, castTo(builder, loc, newParameter.value, flatType));
-    for (auto [state, value] : llvm::zip(states[update.bucketIndex], newStates))
-      pieces[state].emplace_back(offset, value.value);
-  }
-
-  func::FuncOp function;
-  const UpdateRule &rule;
-  ArrayRef<Bucket> buckets;
-  ArrayRef<BlockArgument> whole;
-  Block &block;
-  Type scalarType;
-  SmallVector<SmallVector<BlockArgument>> states; // per bucket
-  llvm::StringMap<BlockArgument> scalars;
-  llvm::MapVector<Value, SmallVector<std::pair<int64_t, Value>>> pieces; // per bucket argument
+  struct Entry {
+    std::string text;
+    std::optional<llvm::GlobPattern> pattern; // none: "1d"
+    bool used = false;
+  };
+  SmallVector<Entry> entries;
 };
 
 struct Optimizer : scrimp::impl::OptimizerBase<Optimizer> {
@@ -269,34 +123,11 @@ private:
     return gradients;
   }
 
-  /// Whether weight decay leaves the parameter alone. Marks the patterns that match.
-  bool isExempt(StringRef name, RankedTensorType type, ArrayRef<llvm::GlobPattern> patterns,
-                llvm::BitVector &matched) {
-    if (!decay)
-      return true;
-    if (noDecay.empty())
-      return type.getRank() <= 1;
-    bool exempt = false;
-    for (auto [i, pattern] : llvm::enumerate(patterns))
-      if (pattern.match(name)) {
-        matched.set(i);
-        exempt = true;
-      }
-    return exempt;
-  }
-
   LogicalResult makeBuckets(func::FuncOp train, const llvm::MapVector<StringRef, Value> &gradients,
                             SmallVectorImpl<Bucket> &buckets) {
-    bool none = noDecay.size() == 1 && noDecay[0] == "none";
-    SmallVector<llvm::GlobPattern> patterns;
-    if (!none)
-      for (const std::string &text : noDecay) {
-        auto pattern = llvm::GlobPattern::create(text);
-        if (!pattern)
-          return train.emitError() << "no-decay pattern '" << text << "': " << toString(pattern.takeError());
-        patterns.push_back(*pattern);
-      }
-    llvm::BitVector matched(patterns.size());
+    DecayExemptions exemptions;
+    if (failed(exemptions.parse(noDecay, train.getLoc())))
+      return failure();
     SmallVector<Bucket> trainable, frozen;
     for (BlockArgument argument : train.getArguments()) {
       unsigned index = argument.getArgNumber();
@@ -313,11 +144,10 @@ private:
         bucket = &ofKind.back();
       }
       bucket->members.push_back(
-          {name, type, train.getArgAttrDict(index), updated && !isExempt(name, type, patterns, matched)});
+          {name, type, train.getArgAttrDict(index), updated && !exemptions.contains(train, index) && decay});
     }
-    for (auto [i, text] : llvm::enumerate(none ? ArrayRef<std::string>() : ArrayRef<std::string>(noDecay)))
-      if (!matched.test(i))
-        return train.emitError() << "no-decay pattern '" << text << "' matches no trained parameter";
+    if (failed(exemptions.checkUsed(train.getLoc())))
+      return failure();
     llvm::append_range(buckets, trainable);
     llvm::append_range(buckets, frozen);
     for (Bucket &bucket : buckets)

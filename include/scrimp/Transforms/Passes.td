@@ -51,8 +51,8 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
 
     The rules are PyTorch's (torch.optim.SGD, Adam, AdamW), built of elementwise ops on each member's flat view, with
     hyperparameters as scalar arguments in the widest compute type among the parameters. A switch that is off builds
-    nothing and its scalar does not exist. Weight decay spares parameters of rank 0 and 1, or with `no-decay` those
-    whose name matches a pattern; `no-decay=none` spares none, as PyTorch without groups.
+    nothing and its scalar does not exist. Weight decay spares the parameters that `no-decay` names: glob patterns over
+    names and aliases, or `1d` for those of rank 0 and 1 (biases and norms). By default it spares none, as in PyTorch.
 
     Without `clip-grad-norm` each update comes as early as it may: right after the gradient, or after the last reader of
     the old parameter, so that the gradient can be freed within the backward pass. With it all updates come after the
@@ -72,7 +72,7 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
     Option<"nesterov", "nesterov", "bool", "false", "sgd: Nesterov momentum">,
     Option<"decay", "decay", "bool", "true", "apply weight decay (scalar weight_decay or decay_factor)">,
     Option<"clipGradNorm", "clip-grad-norm", "bool", "false", "clip by the global norm (scalar clip_norm)">,
-    ListOption<"noDecay", "no-decay", "std::string", "patterns of parameters without weight decay, or none">
+    ListOption<"noDecay", "no-decay", "std::string", "parameters without weight decay: patterns, or 1d for rank 0 and 1">
   ];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }

@@ -103,7 +103,6 @@ protected:
     passes.addPass(createAutodiff());
     OptimizerOptions adamw;
     adamw.kind = "adamw";
-    adamw.noDecay = {"none"};
     passes.addPass(createOptimizer(adamw));
     ASSERT_TRUE(succeeded(passes.run(*module)));
     train = module->lookupSymbol<func::FuncOp>("train");

@@ -1,0 +1,172 @@
+#include "UpdateBuilder.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+/// The later of two ops of one block; null is before all.
+static Operation *later(Operation *a, Operation *b) { return !a || (b && a->isBeforeInBlock(b)) ? b : a; }
+
+/// The last op, the terminator apart, that reads bytes of `value`, through views too. Null if there is none.
+static Operation *lastReader(Value value) {
+  Operation *last = nullptr;
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    if (user->hasTrait<OpTrait::IsTerminator>())
+      continue;
+    last = later(last, user);
+    if (auto alias = dyn_cast<AliasOp>(user))
+      if (alias.getAliasOperand() == use.getOperandNumber())
+        last = later(last, lastReader(user->getResult(0)));
+  }
+  return last;
+}
+
+static void setInsertionPointAfter(OpBuilder &builder, Operation *op, Block &block) {
+  if (op)
+    builder.setInsertionPointAfter(op);
+  else
+    builder.setInsertionPointToStart(&block);
+}
+
+static Value flat(OpBuilder &builder, Location loc, Value value) {
+  return reshapeTo(builder, loc, value, {tensorType(value).getNumElements()});
+}
+
+static Value castTo(OpBuilder &builder, Location loc, Value value, Type type) {
+  return value.getType() == type ? value : CastOp::create(builder, loc, type, value);
+}
+
+UpdateBuilder::UpdateBuilder(func::FuncOp function, const UpdateRule &rule, ArrayRef<Bucket> buckets,
+                             ArrayRef<BlockArgument> whole)
+    : function(function), rule(rule), whole(whole), block(function.getBody().front()) {
+  for (const Bucket &bucket : buckets) {
+    SmallVector<BlockArgument> &ofBucket = states.emplace_back();
+    if (bucket.kind != "trainable")
+      continue;
+    // f16 and bf16 parameters keep their states, and compute their update, in f32.
+    Type stateType = getComputeType(bucket.elementType);
+    for (StringRef name : rule.getStateNames())
+      ofBucket.push_back(appendArgument(function, RankedTensorType::get({bucket.size()}, stateType),
+                                        bucket.stateAttributes(function.getContext(), name), function.getLoc()));
+    if (!scalarType || scalarType.getIntOrFloatBitWidth() < stateType.getIntOrFloatBitWidth())
+      scalarType = stateType;
+  }
+}
+
+Value UpdateBuilder::build(MutableArrayRef<Update> updates, bool clip) {
+  for (Update &update : updates)
+    update.after = earliestPlace(update);
+  // In the order in which gradients come, so that the norm's running sum follows them.
+  llvm::sort(updates, [](const Update &a, const Update &b) {
+    if (a.after == b.after)
+      return a.position < b.position;
+    return later(a.after, b.after) == b.after;
+  });
+  OpBuilder builder(function.getContext());
+  Value squares;
+  for (Update &update : updates) {
+    setInsertionPointAfter(builder, update.after, block);
+    squares = addSquares(builder, update, squares);
+    if (!clip)
+      buildUpdate(builder, update, nullptr);
+  }
+  builder.setInsertionPoint(block.getTerminator());
+  Location loc = function.getLoc();
+  if (!squares)
+    squares = splatConstant(builder, loc, RankedTensorType::get({}, builder.getF64Type()), 0);
+  Value norm = SqrtOp::create(builder, loc, squares);
+  if (clip) {
+    Value coefficient = clipCoefficient(builder, loc, norm);
+    for (Update &update : updates)
+      buildUpdate(builder, update, coefficient);
+  }
+  return norm;
+}
+
+void UpdateBuilder::pack() {
+  OpBuilder builder(block.getTerminator());
+  for (auto &[argument, argumentPieces] : pieces) {
+    Value bucket = argument;
+    llvm::sort(argumentPieces, [](auto &a, auto &b) { return a.first < b.first; });
+    for (auto &[offset, piece] : argumentPieces)
+      bucket = PackOp::create(builder, piece.getLoc(), bucket, piece, offset);
+    appendResult(function, bucket, ScrimpDialect::kUpdates,
+                 builder.getI64IntegerAttr(cast<BlockArgument>(argument).getArgNumber()));
+  }
+}
+
+/// The update may not come before the gradient is there, nor before the last reader of the old parameter.
+Operation *UpdateBuilder::earliestPlace(const Update &update) {
+  Operation *after = update.gradient.getDefiningOp();
+  for (Operation *user : whole[update.bucketIndex].getUsers())
+    if (auto view = dyn_cast<ViewOp>(user))
+      if (static_cast<int64_t>(view.getOffset()) == update.member->offset &&
+          view.getY().getType() == update.member->type)
+        after = later(later(after, view), lastReader(view));
+  return after;
+}
+
+/// Layers are named after their parameter, so that reports of updates are too.
+Location UpdateBuilder::locationOf(const Update &update) {
+  MLIRContext *context = function.getContext();
+  Location name = NameLoc::get(StringAttr::get(context, update.member->name));
+  return FusedLoc::get({name}, StringAttr::get(context, "update"), context);
+}
+
+/// squares + |gradient|^2 (null: 0).
+Value UpdateBuilder::addSquares(OpBuilder &builder, const Update &update, Value squares) {
+  if (update.member->type.getNumElements() == 0)
+    return squares;
+  Location loc = locationOf(update);
+  Value sums = SumSquaresOp::create(builder, loc, flat(builder, loc, update.gradient));
+  Value sum = tensorType(sums).getNumElements() == 1 ? reshapeTo(builder, loc, sums, {})
+                                                     : ReduceOp::create(builder, loc, ReduceKind::sum, sums, {0});
+  return squares ? AddOp::create(builder, loc, squares, sum) : sum;
+}
+
+/// min(clip_norm / (norm + 1e-6), 1) of torch.nn.utils.clip_grad_norm_; a NaN stays one.
+Value UpdateBuilder::clipCoefficient(OpBuilder &builder, Location loc, Value norm) {
+  GraphExpr total(builder, loc, norm);
+  GraphExpr limit = total.with(castTo(builder, loc, scalarArgument("clip_norm"), norm.getType()));
+  GraphExpr coefficient = limit / (total + 1e-6);
+  return select(gt(coefficient, 1.0), like(coefficient, 1.0), coefficient).value;
+}
+
+/// The hyperparameter's argument, added at its first use.
+BlockArgument UpdateBuilder::scalarArgument(StringRef name) {
+  BlockArgument &argument = scalars[name];
+  if (!argument) {
+    Builder builder(function.getContext());
+    auto attributes =
+        builder.getDictionaryAttr({builder.getNamedAttr(ScrimpDialect::kName, builder.getStringAttr(name)),
+                                   builder.getNamedAttr(ScrimpDialect::kScalar, builder.getStringAttr(name))});
+    argument = appendArgument(function, RankedTensorType::get({}, scalarType), attributes, function.getLoc());
+  }
+  return argument;
+}
+
+/// `coefficient` (rank 0) scales the gradient; null: 1.
+void UpdateBuilder::buildUpdate(OpBuilder &builder, const Update &update, Value coefficient) {
+  Location loc = locationOf(update);
+  int64_t offset = update.member->offset;
+  auto flatType = RankedTensorType::get({update.member->type.getNumElements()}, update.member->type.getElementType());
+  auto computeType = flatType.clone(getComputeType(flatType.getElementType()));
+  auto spread = [&](Value scalar) {
+    Value typed = castTo(builder, loc, scalar, computeType.clone(ArrayRef<int64_t>()));
+    return GraphExpr(builder, loc, broadcastTo(builder, loc, typed, computeType.getShape()));
+  };
+  auto compute = [&](Value value) { return GraphExpr(builder, loc, castTo(builder, loc, value, computeType)); };
+  GraphExpr gradient = compute(flat(builder, loc, update.gradient));
+  if (coefficient)
+    gradient.value = (gradient * spread(coefficient)).value;
+  BlockArgument bucket = whole[update.bucketIndex];
+  GraphExpr parameter = compute(ViewOp::create(builder, loc, flatType, bucket, offset));
+  SmallVector<GraphExpr> newStates;
+  for (BlockArgument state : states[update.bucketIndex])
+    newStates.emplace_back(builder, loc, ViewOp::create(builder, loc, computeType, state, offset));
+  GraphExpr newParameter = rule.build(parameter, gradient, newStates, update.member->decay,
+                                      [&](StringRef name) { return spread(scalarArgument(name)); });
+  pieces[bucket].emplace_back(offset, castTo(builder, loc, newParameter.value, flatType));
+  for (auto [state, value] : llvm::zip(states[update.bucketIndex], newStates))
+    pieces[state].emplace_back(offset, value.value);
+}

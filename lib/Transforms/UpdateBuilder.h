@@ -1,0 +1,54 @@
+// Builds the updates of a function's parameters and decides where they stand.
+#ifndef SCRIMP_LIB_TRANSFORMS_UPDATEBUILDER_H
+#define SCRIMP_LIB_TRANSFORMS_UPDATEBUILDER_H
+
+#include "Buckets.h"
+#include "UpdateRule.h"
+
+namespace mlir::scrimp {
+
+/// A parameter that is updated, and everything its update reads.
+struct Update {
+  const Bucket *bucket;
+  const BucketMember *member;
+  unsigned bucketIndex;
+  Value gradient;
+  size_t position;            // among the gradients
+  Operation *after = nullptr; // the last op that must come before the update
+};
+
+/// Builds the updates of one function, given its gradients. Adds the arguments of states and hyperparameters.
+class UpdateBuilder {
+public:
+  /// `whole` holds the argument of each bucket.
+  UpdateBuilder(func::FuncOp function, const UpdateRule &rule, ArrayRef<Bucket> buckets,
+                ArrayRef<BlockArgument> whole);
+
+  /// Places the updates, builds them and returns the gradients' norm (f64). Without `clip` an update stands right after
+  /// its gradient and the last reader of the old parameter; with it, at the end.
+  Value build(MutableArrayRef<Update> updates, bool clip);
+
+  /// Puts the new pieces into their buckets, which become results.
+  void pack();
+
+private:
+  Operation *earliestPlace(const Update &update);
+  Value addSquares(OpBuilder &builder, const Update &update, Value squares);
+  Value clipCoefficient(OpBuilder &builder, Location loc, Value norm);
+  void buildUpdate(OpBuilder &builder, const Update &update, Value coefficient);
+  BlockArgument scalarArgument(StringRef name);
+  Location locationOf(const Update &update);
+
+  func::FuncOp function;
+  const UpdateRule &rule;
+  ArrayRef<BlockArgument> whole;
+  Block &block;
+  Type scalarType;                                // of hyperparameters
+  SmallVector<SmallVector<BlockArgument>> states; // per bucket
+  llvm::StringMap<BlockArgument> scalars;
+  llvm::MapVector<Value, SmallVector<std::pair<int64_t, Value>>> pieces; // per bucket argument: offset, new value
+};
+
+} // namespace mlir::scrimp
+
+#endif
