@@ -66,7 +66,10 @@ private:
                           MutableArrayRef<HostTensor> results);
   std::vector<Bytes> launch(KernelRegionOp kernel, ArrayRef<Bytes> inputs, bool inPieces,
                             std::optional<std::pair<unsigned, unsigned>> overwritten = std::nullopt);
-  LogicalResult compare(KernelRegionOp kernel, unsigned result, const HostTensor &actual, const HostTensor &expected);
+  LogicalResult compare(KernelRegionOp kernel, unsigned result, ArrayRef<const HostTensor *> operands,
+                        const HostTensor &actual, const HostTensor &expected);
+  double measureCondition(KernelRegionOp kernel, unsigned result, ArrayRef<const HostTensor *> operands,
+                          const HostTensor &expected);
   LogicalResult compareBits(KernelRegionOp kernel, ArrayRef<Bytes> actual, ArrayRef<Bytes> expected,
                             const llvm::Twine &when);
 
@@ -112,26 +115,72 @@ std::vector<Bytes> Verifier::launch(KernelRegionOp kernel, ArrayRef<Bytes> input
   return outputs;
 }
 
+/// The unit roundoff, twice. f64 counts for less: its reference is itself rounded.
 static double roundingError(Type type) {
   return std::ldexp(1.0, type.isF64() ? -46 : type.isF32() ? -23 : type.isF16() ? -10 : -7);
 }
 
-LogicalResult Verifier::compare(KernelRegionOp kernel, unsigned result, const HostTensor &actual,
-                                const HostTensor &expected) {
+/// The coarsest rounding in the kernel: a cast to f64 of an f32 value is no better than f32.
+static double roundingError(KernelRegionOp kernel) {
+  double coarsest = roundingError(Float64Type::get(kernel.getContext()));
+  for (Operation &op : kernel.getBody().front())
+    for (Value value : op.getResults())
+      if (isFloatTensor(value))
+        coarsest = std::max(coarsest, roundingError(tensorType(value).getElementType()));
+  return coarsest;
+}
+
+static double largestMagnitude(const HostTensor &value) {
   double largest = 0;
-  for (double value : expected.floats())
-    if (std::isfinite(value))
-      largest = std::max(largest, std::fabs(value));
+  for (double element : value.floats())
+    if (std::isfinite(element))
+      largest = std::max(largest, std::fabs(element));
+  return largest;
+}
+
+/// How far result `result` moves when every float operand is rounded otherwise: what no code can be blamed for.
+double Verifier::measureCondition(KernelRegionOp kernel, unsigned result, ArrayRef<const HostTensor *> operands,
+                                  const HostTensor &expected) {
+  std::vector<HostTensor> moved;
+  for (const HostTensor *operand : operands) {
+    moved.push_back(*operand);
+    double error = roundingError(operand->getType().getElementType());
+    for (auto [i, element] : llvm::enumerate(moved.back().floats()))
+      element *= 1 + ((i * 2654435761u >> 16) & 1 ? error : -error);
+    moved.back().roundToType();
+  }
+  SmallVector<const HostTensor *> pointers;
+  for (const HostTensor &operand : moved)
+    pointers.push_back(&operand);
+  SmallVector<HostTensor> outputs;
+  for (Value value : kernel.getResults())
+    outputs.emplace_back(tensorType(value));
+  if (failed(cast<EvalOp>(kernel.getOperation()).eval(pointers, outputs)))
+    return 0;
+  double largest = 0;
+  for (auto [a, b] : llvm::zip(outputs[result].floats(), expected.floats()))
+    if (std::isfinite(a) && std::isfinite(b))
+      largest = std::max(largest, std::fabs(a - b));
+  return largest;
+}
+
+LogicalResult Verifier::compare(KernelRegionOp kernel, unsigned result, ArrayRef<const HostTensor *> operands,
+                                const HostTensor &actual, const HostTensor &expected) {
+  double error = options.ulps * roundingError(kernel), largest = largestMagnitude(expected);
+  std::optional<double> condition; // costs an evaluation: asked for once something looks wrong
   for (int64_t i = 0; i < expected.size(); ++i) {
     double a = actual.asDouble(i), e = expected.asDouble(i);
     bool same;
-    if (!expected.isFloat())
+    if (!expected.isFloat()) {
       same = actual.ints()[i] == expected.ints()[i];
-    else if (!std::isfinite(a) || !std::isfinite(e))
+    } else if (!std::isfinite(a) || !std::isfinite(e)) {
       same = a == e || (std::isnan(a) && std::isnan(e));
-    else // f64 has 1e-13 relative for 16 ulps, since its reference is itself rounded.
-      same = std::fabs(a - e) <= options.ulps * roundingError(expected.getType().getElementType()) *
-                                     (std::fabs(e) + largest) + 1e-300;
+    } else {
+      same = std::fabs(a - e) <= error * (std::fabs(e) + largest) + 1e-300;
+      if (!same && !condition)
+        condition = measureCondition(kernel, result, operands, expected);
+      same = same || std::fabs(a - e) <= options.ulps * *condition;
+    }
     if (same)
       continue;
     Operation *op = kernel.getBody().front().getTerminator()->getOperand(result).getDefiningOp();
@@ -166,7 +215,7 @@ LogicalResult Verifier::runKernel(KernelRegionOp kernel, ArrayRef<const HostTens
   for (unsigned r = 0; r < results.size(); ++r) {
     results[r] = decodeTensor(tensorType(kernel.getResult(r)), outputs[r]);
     expected[r].roundToType();
-    if (failed(compare(kernel, r, results[r], expected[r])))
+    if (failed(compare(kernel, r, operands, results[r], expected[r])))
       return failure();
   }
   if (failed(compareBits(kernel, launch(kernel, inputs, /*inPieces=*/true), outputs, "when it runs in other ranges")))

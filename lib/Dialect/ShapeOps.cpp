@@ -56,8 +56,9 @@ LogicalResult IotaOp::eval(ArrayRef<const HostTensor *>, MutableArrayRef<HostTen
 }
 
 SmallVector<Value> IotaOp::emitElement(OpBuilder &builder, Location loc, ValueRange ivs, LoadFn) {
-  Type type = tensorType(getY()).getElementType();
-  ScalarExpr i(builder, loc, emitConvert(builder, loc, ivs[getDim()], getComputeType(type)));
+  // In f64, whose products of an index and a step are those of the interpreter.
+  Type type = tensorType(getY()).getElementType(), wide = isa<FloatType>(type) ? builder.getF64Type() : type;
+  ScalarExpr i(builder, loc, emitConvert(builder, loc, ivs[getDim()], wide));
   ScalarExpr value = like(i, getStart().convertToDouble()) + like(i, getStep().convertToDouble()) * i;
   return {roundToResult(builder, *this, 0, value.value)};
 }

@@ -23,7 +23,8 @@ HostTensor decodeTensor(RankedTensorType type, ArrayRef<char> bytes);
 
 /// Evaluates `function` on `arguments`. Every kernel runs as compiled code on the values that ops before it gave,
 /// whatever else there is in the interpreter, and must
-///   - agree with the interpreter on the same operands, to `options.ulps` (integers exactly);
+///   - agree with the interpreter on the same operands, to `options.ulps` of the kernel's coarsest rounding, or of what
+///     rounding the operands otherwise would change (integers exactly);
 ///   - give the same bits when its units are cut into ranges run in another order, and when a result takes the bytes of
 ///     an operand it may overwrite.
 /// `module` holds `function`; emitKernels has been run on it and gave `kernels`. Fails after an error at the first op
