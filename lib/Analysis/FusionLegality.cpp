@@ -25,11 +25,52 @@ bool mlir::scrimp::isPointwiseUse(OpOperand &use) {
          cast<KernelOp>(consumer).isPointwiseOperand(use.getOperandNumber());
 }
 
-FusionGroups::FusionGroups(Block &block) : block(block) {
+FusionGroups::FusionGroups(Block &block, const Aliases &aliases) : block(block) {
   for (Operation &op : block) {
     position[&op] = members.size();
     groupOf[&op] = members.size();
     members.push_back({&op});
+  }
+  if (auto function = dyn_cast<func::FuncOp>(block.getParentOp()))
+    collectUpdates(function, aliases);
+}
+
+/// The places in arguments that `op` reads, seen through free producers, which its kernel will copy.
+static void collectReads(Operation *op, const Aliases &aliases, SmallVectorImpl<Place> &reads) {
+  for (Value operand : op->getOperands()) {
+    Operation *source = operand.getDefiningOp();
+    if (source && isFreeProducer(source)) {
+      collectReads(source, aliases, reads);
+      continue;
+    }
+    Place place = aliases.getPlace(operand);
+    if (isa<BlockArgument>(aliases.getStorages()[place.storage].root))
+      reads.push_back(place);
+  }
+}
+
+void FusionGroups::collectUpdates(func::FuncOp function, const Aliases &aliases) {
+  // Every reader of what an op overwrites stands before it: the optimizer has placed updates so.
+  DenseMap<unsigned, SmallVector<std::pair<Place, Operation *>>> readers;
+  for (Operation &op : block.without_terminator()) {
+    if (isViewLike(&op))
+      continue;
+    for (Value result : op.getResults()) {
+      Place place = aliases.getPlace(result);
+      if (!isa<BlockArgument>(aliases.getStorages()[place.storage].root))
+        continue;
+      for (auto &[read, reader] : readers[place.storage]) {
+        bool overlaps = read.offset < place.offset + place.bytes && place.offset < read.offset + read.bytes;
+        if (overlaps && reader != &op) {
+          readersBefore[&op].push_back(reader);
+          updatesAfter[reader].push_back(&op);
+        }
+      }
+    }
+    SmallVector<Place> reads;
+    collectReads(&op, aliases, reads);
+    for (Place place : reads)
+      readers[place.storage].emplace_back(place, &op);
   }
 }
 
@@ -46,8 +87,11 @@ bool FusionGroups::pathLeavesAndReturns(unsigned from, unsigned to) const {
   SmallVector<unsigned> worklist;
   llvm::SmallDenseSet<unsigned> seen{from};
   auto follow = [&](unsigned group, bool mayReach) {
-    for (Operation *member : members[group])
-      for (Operation *user : member->getUsers()) {
+    for (Operation *member : members[group]) {
+      SmallVector<Operation *> successors(member->getUsers());
+      if (auto updates = updatesAfter.find(member); updates != updatesAfter.end())
+        llvm::append_range(successors, updates->second);
+      for (Operation *user : successors) {
         Operation *inBlock = block.findAncestorOpInBlock(*user);
         unsigned next = groupOf.lookup(inBlock);
         if (next == to && !mayReach)
@@ -56,6 +100,7 @@ bool FusionGroups::pathLeavesAndReturns(unsigned from, unsigned to) const {
         if (next != to && position.lookup(members[next].front()) <= last && seen.insert(next).second)
           worklist.push_back(next);
       }
+    }
     return false;
   };
   (void)follow(from, true);

@@ -28,7 +28,7 @@ static bool mustBeStored(Operation *op) {
 }
 
 /// An op whose only readers are one group joins it: its value is never stored. Legal without a check, since every path
-/// out of the op enters that group at once.
+/// out of the op enters that group at once, unless an update waits for the op.
 static void fuseIntoOnlyReader(FusionGroups &groups, Block &block) {
   for (Operation &op : llvm::reverse(block)) {
     if (!isFusibleMap(&op) || op.use_empty())
@@ -37,7 +37,7 @@ static void fuseIntoOnlyReader(FusionGroups &groups, Block &block) {
     bool onlyOne = llvm::all_of(op.getUses(), [&](OpOperand &use) {
       return isPointwiseUse(use) && groups.sameGroup(use.getOwner(), reader);
     });
-    if (onlyOne)
+    if (onlyOne && (!groups.isReadBeforeUpdate(&op) || groups.mayFuse(&op, reader)))
       groups.fuse(reader, &op);
   }
 }
@@ -93,8 +93,12 @@ static std::vector<Node> sortedNodes(FusionGroups &groups, Block &block) {
   }
   for (unsigned n = 0; n < nodes.size(); ++n) {
     llvm::SetVector<unsigned> sources;
-    for (Operation *op : nodes[n].ops)
+    for (Operation *op : nodes[n].ops) {
       collectSources(op, nodeOf, sources);
+      for (Operation *reader : groups.getReadersBefore(op))
+        if (auto node = nodeOf.find(reader); node != nodeOf.end())
+          sources.insert(node->second);
+    }
     sources.remove(n);
     nodes[n].waitsFor = sources.size();
     for (unsigned source : sources)
@@ -194,7 +198,10 @@ struct FormKernels : scrimp::impl::FormKernelsBase<FormKernels> {
       return function.emitError() << "a graph has one block, found " << function.getBody().getBlocks().size();
     Block &block = function.getBody().front();
     eraseDead(block);
-    FusionGroups groups(block);
+    FailureOr<Aliases> aliases = Aliases::compute(function);
+    if (failed(aliases))
+      return failure();
+    FusionGroups groups(block, *aliases);
     if (fuse) {
       fuseIntoOnlyReader(groups, block);
       fuseWithReaders(groups, block);

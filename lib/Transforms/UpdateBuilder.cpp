@@ -64,8 +64,10 @@ Value UpdateBuilder::build(MutableArrayRef<Update> updates, bool clip) {
   });
   OpBuilder builder(function.getContext());
   Value squares;
-  for (Update &update : updates) {
-    setInsertionPointAfter(builder, update.after, block);
+  for (auto [i, update] : llvm::enumerate(updates)) {
+    // Gradients of one op share their place: the later update goes behind the earlier, whose sum it continues.
+    if (i == 0 || updates[i - 1].after != update.after)
+      setInsertionPointAfter(builder, update.after, block);
     squares = addSquares(builder, update, squares);
     if (!clip)
       buildUpdate(builder, update, nullptr);

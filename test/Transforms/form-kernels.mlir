@@ -103,3 +103,24 @@ func.func @constants(%a: tensor<2xf32>) -> tensor<2xf32> {
   %1 = scrimp.exp %a : tensor<2xf32>
   return %0 : tensor<2xf32>
 }
+
+// The product reads the parameter that @sub replaces. Fused with the sum, which comes later, it still stays before the
+// update, although no value says so.
+// CHECK-LABEL: func.func @reader_before_update
+// CHECK: %[[SUM:.*]] = scrimp.kernel
+// CHECK: scrimp.mul
+// CHECK: scrimp.add
+// CHECK: %[[NEW:.*]] = scrimp.kernel
+// CHECK: scrimp.sub
+// CHECK: scrimp.pack %[[NEW]] into
+func.func @reader_before_update(%bucket: tensor<16xf32> {scrimp.name = "bucket", scrimp.param = "trainable"},
+                                %x: tensor<4x16xf32>, %g: tensor<16xf32>)
+    -> (tensor<4x16xf32>, tensor<16xf32> {scrimp.updates = 0 : i64}) {
+  %w = scrimp.view %bucket at 0 : tensor<16xf32> -> tensor<16xf32>
+  %wide = scrimp.broadcast %w : tensor<16xf32> -> tensor<4x16xf32>
+  %product = scrimp.mul %x, %wide : tensor<4x16xf32>
+  %new = scrimp.sub %w, %g : tensor<16xf32>
+  %sum = scrimp.add %product, %x : tensor<4x16xf32>
+  %packed = scrimp.pack %new into %bucket at 0 : tensor<16xf32>, tensor<16xf32>
+  return %sum, %packed : tensor<4x16xf32>, tensor<16xf32>
+}

@@ -3,6 +3,7 @@
 #ifndef SCRIMP_ANALYSIS_FUSIONLEGALITY_H
 #define SCRIMP_ANALYSIS_FUSIONLEGALITY_H
 
+#include "scrimp/Analysis/Aliases.h"
 #include "scrimp/Dialect/Scrimp.h"
 
 namespace mlir::scrimp {
@@ -24,7 +25,8 @@ bool isPointwiseUse(OpOperand &use);
 /// no path leaves a group and comes back.
 class FusionGroups {
 public:
-  explicit FusionGroups(Block &block);
+  /// `aliases` is of the function that the block is the body of.
+  FusionGroups(Block &block, const Aliases &aliases);
 
   /// The ops of `op`'s group, in block order.
   ArrayRef<Operation *> getMembers(Operation *op) const { return members[groupOf.lookup(op)]; }
@@ -36,10 +38,22 @@ public:
   /// Makes them one.
   void fuse(Operation *a, Operation *b);
 
+  /// The ops that read, themselves or through a free producer, what `op` then overwrites (a parameter that it updates).
+  /// They must stay before it, though no value says so.
+  ArrayRef<Operation *> getReadersBefore(Operation *op) const {
+    auto found = readersBefore.find(op);
+    return found == readersBefore.end() ? ArrayRef<Operation *>() : ArrayRef<Operation *>(found->second);
+  }
+
+  /// Whether `op` is such a reader.
+  bool isReadBeforeUpdate(Operation *op) const { return updatesAfter.contains(op); }
+
 private:
   bool pathLeavesAndReturns(unsigned from, unsigned to) const;
+  void collectUpdates(func::FuncOp function, const Aliases &aliases);
 
   Block &block;
+  DenseMap<Operation *, SmallVector<Operation *>> readersBefore, updatesAfter;
   DenseMap<Operation *, unsigned> groupOf, position;
   std::vector<SmallVector<Operation *, 1>> members;
 };
