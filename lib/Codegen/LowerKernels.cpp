@@ -31,10 +31,16 @@ static void annotateParallelLoops(ModuleOp module) {
       if (isa<memref::LoadOp, memref::StoreOp>(op))
         op->setLoc(FusedLoc::get(context, op->getLoc(), group));
     });
-    // No vectorize.enable: it would allow LLVM to reorder floating-point sums.
-    loop->setAttr("llvm.loop_annotation",
-                  LLVM::LoopAnnotationAttr::get(context, {}, {}, {}, {}, {}, {}, {}, {}, {}, {},
-                                                BoolAttr::get(context, true), {}, {}, {}, group));
+    // Unrolled before it is vectorised, a loop over 16 lanes would become pairs; afterwards it should be unrolled, so
+    // that lanes stay in registers. No vectorize.enable: it would allow LLVM to reorder floating-point sums.
+    auto yes = BoolAttr::get(context, true);
+    auto annotate = [&](LLVM::LoopVectorizeAttr vectorize, LLVM::LoopUnrollAttr unroll) {
+      return LLVM::LoopAnnotationAttr::get(context, {}, vectorize, {}, unroll, {}, {}, {}, {}, {}, {}, yes, {}, {}, {},
+                                           group);
+    };
+    auto vectorize = LLVM::LoopVectorizeAttr::get(context, {}, {}, {}, {}, annotate({}, {}), {}, {});
+    auto keepRolled = LLVM::LoopUnrollAttr::get(context, yes, {}, {}, {}, {}, {}, {});
+    loop->setAttr("llvm.loop_annotation", annotate(vectorize, keepRolled));
   });
 }
 
