@@ -32,5 +32,9 @@ torch_python = os.environ.get("SCRIMP_TORCH_PYTHON", "")
 if torch_python and subprocess.run([torch_python, "-c", "import torch, safetensors"], capture_output=True).returncode == 0:
     config.available_features.add("torch")
     config.substitutions.append(("%torch_python", torch_python))
+node_tests = "/usr/share/libonnx-testdata/data/node"
+if os.path.isdir(node_tests):
+    config.available_features.add("onnx-testdata")
+    config.substitutions.append(("%node_tests", node_tests))
 if config.sanitize:
     config.available_features.add("sanitize")

@@ -39,11 +39,7 @@ FailureOr<Window> windowOf(NodeBuilder &b, Value x, ArrayRef<int64_t> kernel, bo
   if (automatic == "VALID")
     pads = zeros;
   if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
-    if (transposed) {
-      b.error() << "auto_pad '" << automatic << "' of a transposed convolution is not supported";
-      return failure();
-    }
-    for (int64_t i = 0; i < spatial; ++i) {
+    for (int64_t i = 0; i < spatial && !transposed; ++i) {
       int64_t size = shapeOf(x)[2 + i], out = llvm::divideCeil(size, strides[i]);
       int64_t total = std::max<int64_t>((out - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 - size, 0);
       pads[i] = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
@@ -125,7 +121,11 @@ LogicalResult conv(NodeBuilder &b) {
   for (unsigned i = 0; i < 2; ++i)
     if (extent(shapeOf(image)[2 + i], w.pads[i], w.pads[2 + i], w.kernel[i], w.dilations[i], w.strides[i], false) <= 0)
       return b.error() << "a window of " << w.kernel[i] << " does not fit into " << shapeOf(image)[2 + i] << " pixels";
-  Value y = b.make<Conv2dOp>(image, toImage(b, weight, w), w.strides, w.pads, w.dilations, groups);
+  // Sums of half precision are kept in f32.
+  Type type = tensorType(x).getElementType(), wide = type.getIntOrFloatBitWidth() < 32 ? b.builder.getF32Type() : type;
+  Value y = b.make<Conv2dOp>(b.cast(image, wide), b.cast(toImage(b, weight, w), wide), w.strides, w.pads, w.dilations,
+                             groups);
+  y = b.cast(y, type);
   FailureOr<Value> biased = addChannels(b, y, 2);
   return failed(biased) ? failure() : b.result(fromImage(b, *biased, w));
 }
@@ -140,8 +140,6 @@ LogicalResult convTranspose(NodeBuilder &b) {
       shapeOf(x)[1] % groups)
     return b.error() << "a weight of " << tensorType(weight) << " with " << groups << " groups does not fit an input "
                      << "of " << tensorType(x);
-  if (b.hasAttr("output_shape"))
-    return b.error() << "output_shape is not supported; give pads and output_padding";
   FailureOr<Window> window = windowOf(b, x, shapeOf(weight).drop_front(2), true);
   if (failed(window))
     return failure();
@@ -150,6 +148,24 @@ LogicalResult convTranspose(NodeBuilder &b) {
   SmallVector<int64_t> extra = b.intsAttr("output_padding").value_or(SmallVector<int64_t>{});
   extra.insert(extra.begin(), 2 - std::min<size_t>(extra.size(), 2), 0);
   SmallVector<int64_t> result = {shapeOf(image)[0], shapeOf(weight)[1] * groups};
+  // A wanted size (output_shape, or input * stride for SAME_*) decides the padding instead.
+  std::string automatic = b.stringAttr("auto_pad", "NOTSET");
+  SmallVector<int64_t> wanted = b.intsAttr("output_shape").value_or(SmallVector<int64_t>{});
+  if (wanted.empty() && StringRef(automatic).starts_with("SAME"))
+    for (unsigned i = 0; i < 2; ++i)
+      wanted.push_back(shapeOf(image)[2 + i] * w.strides[i]);
+  else if (wanted.size() == 1)
+    wanted.insert(wanted.begin(), 1);
+  for (unsigned i = 0; i < 2 && wanted.size() == 2; ++i) {
+    int64_t total = w.strides[i] * (shapeOf(image)[2 + i] - 1) + extra[i] + (w.kernel[i] - 1) * w.dilations[i] + 1 -
+                    wanted[i];
+    if (total < 0) { // more pixels than windows reach
+      extra[i] -= total;
+      total = 0;
+    }
+    w.pads[i] = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
+    w.pads[2 + i] = total - w.pads[i];
+  }
   for (unsigned i = 0; i < 2; ++i) {
     int64_t size = w.strides[i] * (shapeOf(image)[2 + i] - 1) + extra[i] + (w.kernel[i] - 1) * w.dilations[i] + 1 -
                    w.pads[i] - w.pads[2 + i];
@@ -157,11 +173,9 @@ LogicalResult convTranspose(NodeBuilder &b) {
       return b.error() << "the output would have " << size << " pixels";
     result.push_back(size);
   }
-  // Trailing rows that no window reaches count as padding that is not there.
-  SmallVector<int64_t> pads(w.pads.begin(), w.pads.end());
   Value y = b.make<Conv2dInputGradOp>(
       tensorType(image).clone(result), image, toImage(b, weight, w), b.builder.getDenseI64ArrayAttr(w.strides),
-      b.builder.getDenseI64ArrayAttr(pads), b.builder.getDenseI64ArrayAttr(w.dilations),
+      b.builder.getDenseI64ArrayAttr(w.pads), b.builder.getDenseI64ArrayAttr(w.dilations),
       b.builder.getI64IntegerAttr(groups));
   FailureOr<Value> biased = addChannels(b, y, 2);
   return failed(biased) ? failure() : b.result(fromImage(b, *biased, w));

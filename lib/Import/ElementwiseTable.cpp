@@ -31,8 +31,6 @@ LogicalResult binary(NodeBuilder &b) {
   FailureOr<SmallVector<Value>> operands = b.broadcastTogether({b.input(0), b.input(1)});
   if (failed(operands))
     return failure();
-  if (!isFloatTensor((*operands)[0]) && std::is_same_v<Op, PowOp>)
-    return b.error() << "a power of integers is not supported";
   return b.result(b.make<Op>((*operands)[0], (*operands)[1]));
 }
 
@@ -82,10 +80,17 @@ LogicalResult logicalNot(NodeBuilder &b) {
   return b.result(b.make<XorOp>(b.input(0), b.splat(tensorType(b.input(0)), 1)));
 }
 
-/// x + 0.5, rounded down, is wrong for ties; ONNX rounds half to even, as scrimp.round.
 LogicalResult pow(NodeBuilder &b) {
-  if (failed(b.requireFloat(0)) || failed(b.require(1, 1)))
+  if (failed(b.require(0, 2)))
     return failure();
+  if (!isFloatTensor(b.input(0))) { // a result of integers, computed in doubles
+    Type wide = b.builder.getF64Type();
+    FailureOr<SmallVector<Value>> operands = b.broadcastTogether({b.cast(b.input(0), wide), b.cast(b.input(1), wide)});
+    if (failed(operands))
+      return failure();
+    Value power = b.make<PowOp>((*operands)[0], (*operands)[1]);
+    return b.result(b.cast(power, tensorType(b.input(0)).getElementType()));
+  }
   Type type = tensorType(b.input(0)).getElementType();
   Value exponent = b.cast(b.input(1), type);
   // Squares are a product: exact derivative, no logarithm, and what frameworks compute.
@@ -127,8 +132,6 @@ LogicalResult mod(NodeBuilder &b) {
   Value remainder = b.make<RemainderOp>(x, y);
   if (b.intAttr("fmod", 0))
     return b.result(remainder);
-  if (isFloatTensor(x))
-    return b.error() << "fmod=0 is for integers, but the inputs are floats";
   // The sign of the divisor: add it where the remainder is not zero and has the other sign.
   Value zero = b.splat(tensorType(x), 0);
   Value differs = b.make<XorOp>(b.make<CompareOp>(Predicate::lt, remainder, zero),

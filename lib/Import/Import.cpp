@@ -16,6 +16,8 @@ public:
   Importer(StringRef path, const ImportOptions &options, MLIRContext *context)
       : path(path), options(options), context(context), graph(context, options) {}
   FailureOr<ImportedModel> run();
+  /// Instead of a loss: every output, with these inputs known.
+  void takeGraphAlone(const llvm::StringMap<WeightSource> &values) { constants = &values; }
 
 private:
   InFlightDiagnostic error() { return emitError(nameLoc(path, context)) << "'" << path << "' "; }
@@ -49,6 +51,7 @@ private:
   std::vector<char> live;
   Parameters parameters;
   std::string batchSymbol;
+  const llvm::StringMap<WeightSource> *constants = nullptr; // set: the graph alone
 };
 
 } // namespace
@@ -91,7 +94,7 @@ LogicalResult Importer::chooseData() {
   for (const std::string &name : options.dataNames)
     named.insert(name);
   for (const ValueInfo &input : model.inputs) {
-    if (model.initializers.count(input.name))
+    if (model.initializers.count(input.name) || (constants && constants->count(input.name)))
       continue;
     bool parameter = kinds && kinds->getAsObject() && kinds->getAsObject()->get(input.name);
     if (!parameter && (kinds || named.empty() || named.contains(input.name)))
@@ -111,6 +114,11 @@ static std::string describe(const ValueInfo &value) {
 }
 
 LogicalResult Importer::chooseLoss() {
+  if (constants) {
+    for (const ValueInfo &output : model.outputs)
+      graph.used.insert(output.name);
+    return success();
+  }
   if (!options.loss.empty()) {
     FailureOr<LossSpec> parsed = parseLoss(options.loss, context);
     if (failed(parsed))
@@ -339,7 +347,7 @@ LogicalResult Importer::addParameters() {
     for (const Parameter &parameter : parameters.list)
       if (!parameter.source)
         imported.notes.push_back("'" + parameter.name + "' has no value; it starts from the default for its kind");
-  if (!trainable)
+  if (!trainable && !constants)
     return error() << "has nothing to train: no parameter is trainable; --trainable PATTERN makes parameters so, and "
                    << "weights that are graph inputs need --data to tell the data from them";
   // Transposes are made once, at the head of the graph.
@@ -408,9 +416,17 @@ LogicalResult Importer::addResults(Value loss) {
   auto output = [&](Value value, StringRef name) {
     results.push_back({value, attr(ScrimpDialect::kOutput, StringAttr::get(context, name))});
   };
-  output(loss, "loss");
+  if (constants)
+    for (const ValueInfo &graphOutput : model.outputs) {
+      Value value = graph.values.lookup(graphOutput.name);
+      if (!value)
+        return error() << "has an output '" << graphOutput.name << "' that is not a tensor";
+      output(value, graphOutput.name);
+    }
+  else
+    output(loss, "loss");
   auto parts = graph.losses.find(loss);
-  if (parts != graph.losses.end()) {
+  if (!constants && parts != graph.losses.end()) {
     output(parts->second.sum, "loss_sum");
     output(parts->second.count, "loss_count");
   }
@@ -525,7 +541,7 @@ void Importer::tellModes() {
 }
 
 FailureOr<ImportedModel> Importer::run() {
-  FailureOr<Model> loaded = loadModel(path, context);
+  FailureOr<Model> loaded = loadModel(path, context, constants != nullptr);
   if (failed(loaded))
     return failure();
   model = std::move(*loaded);
@@ -547,6 +563,15 @@ FailureOr<ImportedModel> Importer::run() {
   graph.builder.setInsertionPointToEnd(graph.function.addEntryBlock());
   if (failed(addData()))
     return failure();
+  if (constants) {
+    for (const auto &entry : *constants) {
+      FailureOr<HostTensor> value = readTensor(entry.second, graph.widen(entry.second.elementType), loc);
+      if (failed(value))
+        return failure();
+      graph.values[entry.first()] = graph.constant(nameLoc(entry.first(), context), *value);
+      dataInputs.insert(entry.first());
+    }
+  }
   SmallVector<bool> liveNodes(live.begin(), live.end());
   FailureOr<Parameters> analyzed =
       analyzeParameters(model, liveNodes, dataInputs, options, context, imported.notes);
@@ -555,7 +580,7 @@ FailureOr<ImportedModel> Importer::run() {
   parameters = std::move(*analyzed);
   if (failed(addParameters()) || failed(buildNodes()))
     return failure();
-  FailureOr<Value> loss = finishLoss();
+  FailureOr<Value> loss = constants ? Value() : finishLoss();
   if (failed(loss) || failed(checkOutputs()) || failed(addResults(*loss)))
     return failure();
   markValidRanges();
@@ -563,6 +588,13 @@ FailureOr<ImportedModel> Importer::run() {
   if (failed(verify(*imported.module)))
     return failure();
   return std::move(imported);
+}
+
+FailureOr<ImportedModel> mlir::scrimp::importOnnxGraph(StringRef path, const llvm::StringMap<WeightSource> &constants,
+                                                       const ImportOptions &options, MLIRContext *context) {
+  Importer importer(path, options, context);
+  importer.takeGraphAlone(constants);
+  return importer.run();
 }
 
 FailureOr<ImportedModel> mlir::scrimp::importOnnx(StringRef path, const ImportOptions &options, MLIRContext *context) {

@@ -89,13 +89,14 @@ namespace {
 /// Collects what loading needs; every method reports its own errors.
 class Loader {
 public:
-  Loader(StringRef path, MLIRContext *context) : context(context) {
+  Loader(StringRef path, MLIRContext *context, bool raiseOpset = false) : context(context), raiseOpset(raiseOpset) {
     model.path = path.str();
     model.folder = llvm::sys::path::parent_path(path).str();
     if (model.folder.empty())
       model.folder = ".";
   }
   FailureOr<Model> load();
+  FailureOr<WeightSource> loadTensor();
 
 private:
   InFlightDiagnostic error() { return emitError(nameLoc(model.path, context)) << "'" << model.path << "' "; }
@@ -116,6 +117,7 @@ private:
   LogicalResult sort();
 
   MLIRContext *context;
+  bool raiseOpset;
   Model model;
   std::shared_ptr<proto::ModelProto> file;
   std::map<std::string, int64_t> versions;
@@ -158,7 +160,9 @@ LogicalResult Loader::opsets() {
   }
   if (!versions.count(""))
     return error() << "imports no opset of the domain ai.onnx; it is not an ONNX model, or is cut off";
-  int64_t version = versions[""];
+  int64_t &version = versions[""];
+  if (raiseOpset)
+    version = std::max<int64_t>(version, 11);
   if (version < 11 || version > 23)
     return error() << "uses opset " << version << " of ai.onnx; supported are 11 to 23 (export it again with another "
                    << "opset_version)";
@@ -535,4 +539,28 @@ FailureOr<Model> Loader::load() {
   return std::move(model);
 }
 
-FailureOr<Model> onnx_import::loadModel(StringRef path, MLIRContext *context) { return Loader(path, context).load(); }
+FailureOr<Model> onnx_import::loadModel(StringRef path, MLIRContext *context, bool raiseOpset) {
+  return Loader(path, context, raiseOpset).load();
+}
+
+FailureOr<WeightSource> Loader::loadTensor() {
+  auto buffer = llvm::MemoryBuffer::getFile(model.path, false, false);
+  proto::TensorProto tensorProto;
+  if (!buffer || !tensorProto.ParseFromArray((*buffer)->getBufferStart(), (*buffer)->getBufferSize()) ||
+      !tensorProto.data_type()) {
+    error() << "is not a tensor";
+    return failure();
+  }
+  // The bytes lie in this protobuf, not in a model's.
+  auto kept = std::make_shared<proto::TensorProto>(std::move(tensorProto));
+  WeightSource weight;
+  if (failed(tensor(*kept, weight, "the tensor")))
+    return failure();
+  if (!weight.owner)
+    weight.owner = kept;
+  return weight;
+}
+
+FailureOr<WeightSource> onnx_import::readTensorFile(StringRef path, MLIRContext *context) {
+  return Loader(path, context).loadTensor();
+}

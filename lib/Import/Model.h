@@ -73,8 +73,12 @@ Type elementTypeOf(int dataType, MLIRContext *context);
 /// Its name in messages ("uint8", "type 17").
 std::string dataTypeName(int dataType);
 
-/// Reads and checks the file. All errors are reported at NameLoc(path) or at the node.
-FailureOr<Model> loadModel(StringRef path, MLIRContext *context);
+/// Reads and checks the file. All errors are reported at NameLoc(path) or at the node. `raiseOpset`: opsets before 11
+/// are read as 11 (node tests carry the opset in which their op last changed).
+FailureOr<Model> loadModel(StringRef path, MLIRContext *context, bool raiseOpset = false);
+
+/// Reads a file that holds one TensorProto (the data of the ONNX backend tests). Fails if it does not.
+FailureOr<WeightSource> readTensorFile(StringRef path, MLIRContext *context);
 
 /// A location that carries `name`.
 Location nameLoc(StringRef name, MLIRContext *context);

@@ -1,6 +1,8 @@
 // The op table: softmax, normalization, attention, dropout and losses.
 #include "NodeBuilder.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace mlir::scrimp;
 using namespace mlir::scrimp::onnx_import;
@@ -126,61 +128,119 @@ LogicalResult groupNorm(NodeBuilder &b) {
   return b.result(y);
 }
 
+/// Keys that a query sees by position: as many as ONNX says, counted from the first ("upper left").
+Value causalMask(NodeBuilder &b, int64_t queries, int64_t keys) {
+  HostTensor seen(RankedTensorType::get({1, 1, queries, keys}, b.builder.getI1Type()));
+  for (int64_t i = 0; i < queries; ++i)
+    for (int64_t j = 0; j < keys; ++j)
+      seen.ints()[i * keys + j] = j <= i;
+  return b.graph.constant(b.loc, seen);
+}
+
+/// Both masks: what one hides is hidden.
+FailureOr<Value> joinMasks(NodeBuilder &b, Value mask, Value seen) {
+  if (!mask)
+    return seen;
+  FailureOr<SmallVector<int64_t>> shape = b.commonShape({mask, seen});
+  if (failed(shape))
+    return failure();
+  Value m = b.broadcast(mask, *shape), s = b.broadcast(seen, *shape);
+  if (!isFloatTensor(mask))
+    return b.make<AndOp>(m, s);
+  return b.make<SelectOp>(s, m, b.splat(tensorType(m), -std::numeric_limits<double>::infinity()));
+}
+
+/// Attention in ops of its own, where scores are capped: cap * tanh(scores / cap).
+Value cappedAttention(NodeBuilder &b, Value q, Value k, Value v, Value mask, double scale, double cap) {
+  ArrayRef<int64_t> qs = shapeOf(q);
+  auto repeat = [&](Value x) {
+    ArrayRef<int64_t> s = shapeOf(x);
+    Value grouped = b.reshape(x, {s[0], s[1], 1, s[2], s[3]});
+    return b.reshape(b.broadcast(grouped, {s[0], s[1], qs[1] / s[1], s[2], s[3]}), {s[0], qs[1], s[2], s[3]});
+  };
+  k = repeat(k);
+  v = repeat(v);
+  Value scores = b.make<MatmulOp>(q, k, false, true);
+  RankedTensorType type = tensorType(scores);
+  scores = b.make<MulOp>(scores, b.splat(type, scale));
+  scores = b.make<MulOp>(b.make<TanhOp>(b.make<DivOp>(scores, b.splat(type, cap))), b.splat(type, cap));
+  if (mask && isFloatTensor(mask))
+    scores = b.make<AddOp>(scores, b.broadcast(mask, type.getShape()));
+  else if (mask)
+    scores = b.make<SelectOp>(b.broadcast(mask, type.getShape()), scores,
+                              b.splat(type, -std::numeric_limits<double>::infinity()));
+  return b.make<MatmulOp>(b.make<SoftmaxOp>(scores), v);
+}
+
+/// q, k or v as [B, heads, S, D]: given so, or as [B, S, heads * D].
+FailureOr<Value> splitHeads(NodeBuilder &b, unsigned i, int64_t heads) {
+  Value x = b.input(i);
+  SmallVector<int64_t> s(shapeOf(x));
+  if (s.size() == 4)
+    return x;
+  if (s.size() != 3 || heads <= 0 || s[2] % heads) {
+    b.error() << "input " << i << " ('" << b.node.inputs[i] << "') is " << tensorType(x) << ", which is not a batch of "
+              << heads << " heads";
+    return failure();
+  }
+  return b.transpose(b.reshape(x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
+}
+
+/// The mask with rank 4, fit for scores of `full`.
+FailureOr<Value> attentionMask(NodeBuilder &b, ArrayRef<int64_t> full, Type elementType) {
+  Value mask = b.input(3);
+  SmallVector<int64_t> m(shapeOf(mask));
+  m.insert(m.begin(), 4 - std::min<size_t>(m.size(), 4), 1);
+  bool fits = m.size() == 4;
+  for (unsigned i = 0; fits && i < 4; ++i)
+    fits = m[i] == 1 || m[i] == full[i];
+  if (!fits || !(isFloatTensor(mask) || tensorType(mask).getElementType().isInteger(1))) {
+    InFlightDiagnostic diagnostic = b.error() << "the mask is " << tensorType(mask) << ", expected bool or float for "
+                                              << "scores of [";
+    llvm::interleaveComma(full, diagnostic);
+    diagnostic << "]";
+    return failure();
+  }
+  mask = b.reshape(mask, m);
+  return isFloatTensor(mask) ? b.cast(mask, elementType) : mask;
+}
+
 /// ONNX Attention (opset 23): rank 4 [B,H,S,D], or rank 3 [B,S,H*D] with the numbers of heads as attributes.
 LogicalResult attention(NodeBuilder &b) {
   for (unsigned i = 0; i < 3; ++i)
     if (failed(b.requireFloat(i)) || failed(b.requireRank(i, 3)))
       return failure();
-  if (b.has(4) || b.has(5) || b.isUsed(1) || b.isUsed(2) || b.isUsed(3))
+  if (b.has(4) || b.has(5) || b.has(6) || b.isUsed(1) || b.isUsed(2) || b.isUsed(3))
     return b.error() << "a key-value cache (past_key, past_value) and scores as output are not supported";
-  if (b.floatAttr("softcap", 0) != 0)
-    return b.error() << "softcap is not supported";
   Value heads[3];
-  bool flat = shapeOf(b.input(0)).size() == 3;
-  int64_t numbers[3] = {b.intAttr("q_num_heads", 0), b.intAttr("kv_num_heads", 0), b.intAttr("kv_num_heads", 0)};
   for (unsigned i = 0; i < 3; ++i) {
-    Value x = b.input(i);
-    SmallVector<int64_t> s(shapeOf(x));
-    if (s.size() != (flat ? 3u : 4u))
-      return b.error() << "q, k and v have ranks " << shapeOf(b.input(0)).size() << ", "
-                       << shapeOf(b.input(1)).size() << " and " << shapeOf(b.input(2)).size();
-    if (flat) {
-      if (numbers[i] <= 0 || s[2] % numbers[i])
-        return b.error() << "a width of " << s[2] << " does not divide into " << numbers[i] << " heads";
-      x = b.transpose(b.reshape(x, {s[0], s[1], numbers[i], s[2] / numbers[i]}), {0, 2, 1, 3});
-    }
-    heads[i] = x;
+    FailureOr<Value> split = splitHeads(b, i, b.intAttr(i ? "kv_num_heads" : "q_num_heads", 0));
+    if (failed(split))
+      return failure();
+    heads[i] = *split;
   }
   SmallVector<int64_t> q(shapeOf(heads[0])), k(shapeOf(heads[1])), v(shapeOf(heads[2]));
   if (q[0] != k[0] || k[0] != v[0] || k[1] != v[1] || k[1] == 0 || q[1] % k[1] || q[3] != k[3] || k[2] != v[2])
     return b.error() << "q " << tensorType(heads[0]) << ", k " << tensorType(heads[1]) << " and v "
                      << tensorType(heads[2]) << " do not fit together";
-  Value mask;
-  if (b.has(3)) {
-    mask = b.input(3);
-    SmallVector<int64_t> m(shapeOf(mask));
-    if (m.size() > 4)
-      return b.error() << "the mask has rank " << m.size() << ", expected at most 4";
-    m.insert(m.begin(), 4 - m.size(), 1);
-    mask = b.reshape(mask, m);
-    int64_t full[4] = {q[0], q[1], q[2], k[2]};
-    for (unsigned i = 0; i < 4; ++i)
-      if (m[i] != 1 && m[i] != full[i])
-        return b.error() << "the mask " << tensorType(b.input(3)) << " does not fit scores of [" << full[0] << ", "
-                         << full[1] << ", " << full[2] << ", " << full[3] << "]";
-    if (isFloatTensor(mask))
-      mask = b.cast(mask, tensorType(heads[0]).getElementType());
-    else if (!tensorType(mask).getElementType().isInteger(1))
-      return b.error() << "the mask is " << tensorType(mask) << ", expected bool or float";
-  }
-  bool causal = b.intAttr("is_causal", 0);
-  if (causal && q[2] != k[2])
-    return b.error() << "is_causal with " << q[2] << " queries and " << k[2] << " keys is not supported";
-  double scale = b.floatAttr("scale", 0);
+  FailureOr<Value> mask = Value();
+  if (b.has(3))
+    mask = attentionMask(b, {q[0], q[1], q[2], k[2]}, tensorType(heads[0]).getElementType());
+  if (failed(mask))
+    return failure();
+  double scale = b.floatAttr("scale", 0), cap = b.floatAttr("softcap", 0);
   if (scale == 0)
     scale = 1 / std::sqrt(static_cast<double>(q[3]));
-  Value y = b.makeAll<AttentionOp>(heads[0], heads[1], heads[2], mask, Value(), causal, scale)[0];
-  if (flat)
+  bool causal = b.intAttr("is_causal", 0);
+  if (causal && (cap != 0 || q[2] != k[2])) {
+    mask = joinMasks(b, *mask, causalMask(b, q[2], k[2]));
+    if (failed(mask))
+      return failure();
+    causal = false;
+  }
+  Value y = cap != 0 ? cappedAttention(b, heads[0], heads[1], heads[2], *mask, scale, cap)
+                     : b.makeAll<AttentionOp>(heads[0], heads[1], heads[2], *mask, Value(), causal, scale)[0];
+  if (shapeOf(b.input(0)).size() == 3)
     y = b.reshape(b.transpose(y, {0, 2, 1, 3}), {q[0], q[2], q[1] * v[3]});
   return b.result(y);
 }

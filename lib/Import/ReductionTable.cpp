@@ -1,6 +1,8 @@
 // The op table: reductions and products of matrices.
 #include "NodeBuilder.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <set>
 
 using namespace mlir;
@@ -30,13 +32,13 @@ template <typename Before, typename After>
 LogicalResult reduceWith(NodeBuilder &b, ReduceKind kind, Before before, After after) {
   if (failed(b.require(0, 1)))
     return failure();
-  if (tensorType(b.input(0)).getElementType().isInteger(1))
-    return b.error() << "a reduction of booleans is not supported";
-  bool noop;
+  bool isBool = tensorType(b.input(0)).getElementType().isInteger(1), noop;
+  if (isBool && kind != ReduceKind::max && kind != ReduceKind::min)
+    return b.error() << "a sum or product of booleans is not supported";
   FailureOr<SmallVector<int64_t>> dims = reducedDims(b, noop);
   if (failed(dims))
     return failure();
-  Value x = b.input(0);
+  Value x = isBool ? b.cast(b.input(0), b.builder.getI32Type()) : b.input(0);
   int64_t count = 1;
   SmallVector<int64_t> kept(shapeOf(x));
   for (int64_t dim : *dims) {
@@ -44,6 +46,8 @@ LogicalResult reduceWith(NodeBuilder &b, ReduceKind kind, Before before, After a
     kept[dim] = 1;
   }
   Value y = after(b.reduce(kind, before(x), *dims), count);
+  if (isBool) // of nothing: the largest and the smallest i32
+    y = b.make<CompareOp>(Predicate::gt, y, b.splat(tensorType(y), 0));
   if (b.intAttr("keepdims", 1))
     y = b.reshape(y, kept);
   return b.result(y);
@@ -190,13 +194,18 @@ LogicalResult gemm(NodeBuilder &b) {
 LogicalResult einsum(NodeBuilder &b) {
   std::string equation = b.stringAttr("equation", "");
   llvm::erase(equation, ' ');
+  if (!StringRef(equation).contains("->")) { // what appears once, in alphabetical order
+    std::string once;
+    for (char letter = 'A'; letter <= 'z'; ++letter)
+      if (llvm::isAlpha(letter) && llvm::count(equation, letter) == 1)
+        once += letter;
+    equation += "->" + once;
+  }
   auto [left, output] = StringRef(equation).split("->");
   SmallVector<StringRef> terms;
   left.split(terms, ',');
-  if (terms.size() != b.numInputs() || terms.size() > 2 || !StringRef(equation).contains("->") ||
-      StringRef(equation).contains('.'))
-    return b.error() << "equation '" << equation << "': one or two operands, an explicit result and no ellipsis are "
-                     << "supported";
+  if (terms.size() != b.numInputs() || terms.size() > 2 || StringRef(equation).contains('.'))
+    return b.error() << "equation '" << equation << "': one or two operands and no ellipsis are supported";
   std::map<char, int64_t> sizes;
   SmallVector<Value> operands;
   SmallVector<std::string> letters;

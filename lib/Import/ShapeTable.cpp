@@ -595,7 +595,7 @@ LogicalResult depthToSpace(NodeBuilder &b) {
     return b.error() << "an input of " << tensorType(x) << " does not fit blocks of " << block;
   if (!toSpace) {
     Value y = b.reshape(x, {s[0], s[1], s[2] / block, block, s[3] / block, block});
-    y = b.transpose(y, {0, 3, 5, 1, 2, 4});
+    y = b.stringAttr("mode", "DCR") == "CRD" ? b.transpose(y, {0, 1, 3, 5, 2, 4}) : b.transpose(y, {0, 3, 5, 1, 2, 4});
     return b.result(b.reshape(y, {s[0], s[1] * block * block, s[2] / block, s[3] / block}));
   }
   int64_t channels = s[1] / (block * block);

@@ -1,6 +1,7 @@
 // scrimp-import: prints what an ONNX model becomes, or interprets it on given data: the importer's test bench.
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Eval/Interpreter.h"
+#include "scrimp/Import/NodeTests.h"
 #include "scrimp/Import/Onnx.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -85,7 +86,14 @@ static FailureOr<HostTensor> readParameter(const ImportedModel &model, Dictionar
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
-  static llvm::cl::opt<std::string> input(llvm::cl::Positional, llvm::cl::desc("MODEL.onnx"), llvm::cl::Required);
+  static llvm::cl::opt<std::string> input(llvm::cl::Positional, llvm::cl::desc("MODEL.onnx"));
+  static NodeTestOptions tests;
+  static llvm::cl::opt<std::string, true> root("node-tests", llvm::cl::desc("Run the ONNX node tests of this folder"),
+                                               llvm::cl::location(tests.root));
+  static llvm::cl::opt<std::string, true> exceptions("exceptions", llvm::cl::desc("Tests that cannot pass, with reasons"),
+                                                     llvm::cl::location(tests.exceptions));
+  static llvm::cl::opt<bool, true> table("op-table", llvm::cl::desc("Print the table of ops from --node-tests"),
+                                         llvm::cl::location(tests.table));
   static llvm::cl::list<std::string> dims("dim", llvm::cl::desc("NAME=SIZE of a symbolic dimension"));
   static llvm::cl::list<std::string> data("data", llvm::cl::desc("NAME or NAME=FILE.npy of a data input"));
   static llvm::cl::list<std::string> trainable("trainable", llvm::cl::desc("Pattern of parameters to train"));
@@ -98,6 +106,9 @@ int main(int argc, char **argv) {
   static llvm::cl::opt<bool> locations("locations", llvm::cl::desc("Print locations"));
   static llvm::cl::opt<bool> quiet("quiet", llvm::cl::desc("Print no IR"));
   llvm::cl::ParseCommandLineOptions(argc, argv, "Imports ONNX models\n");
+
+  if (!tests.root.empty())
+    return runNodeTests(tests, llvm::outs());
 
   MLIRContext context(MLIRContext::Threading::DISABLED);
   ScopedDiagnosticHandler handler(&context, [](Diagnostic &diagnostic) {

@@ -42,6 +42,11 @@ struct ImportedModel {
 /// Imports opsets 11 to 23. Fails after errors (all unsupported nodes are named in one run).
 FailureOr<ImportedModel> importOnnx(llvm::StringRef path, const ImportOptions &options, MLIRContext *context);
 
+/// The graph alone, for tests of ops: @main maps the inputs to all outputs (`scrimp.output` is the output's name);
+/// nothing need be trainable. Inputs in `constants` have that value: shapes and axes must be known.
+FailureOr<ImportedModel> importOnnxGraph(llvm::StringRef path, const llvm::StringMap<WeightSource> &constants,
+                                         const ImportOptions &options, MLIRContext *context);
+
 } // namespace mlir::scrimp
 
 #endif
