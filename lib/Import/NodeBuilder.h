@@ -144,6 +144,9 @@ ArrayRef<OpEntry> reductionOps();
 ArrayRef<OpEntry> neuralOps();
 ArrayRef<OpEntry> convolutionOps();
 ArrayRef<OpEntry> indexingOps();
+ArrayRef<OpEntry> recurrentOps();
+/// All of them.
+SmallVector<const OpEntry *> allOps();
 
 /// The entry for a node, null if the op is not supported; `reason` then says what is wrong: the domain, the type or
 /// the opset.

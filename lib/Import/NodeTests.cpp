@@ -152,10 +152,8 @@ static Outcome runTest(StringRef folder) {
 
 static void printTable(const std::map<std::string, OpTally> &results, raw_ostream &os) {
   std::map<std::string, int64_t> since;
-  for (ArrayRef<OpEntry> ops : {elementwiseOps(), shapeOps(), reductionOps(), neuralOps(), convolutionOps(),
-                                indexingOps()})
-    for (const OpEntry &op : ops)
-      since[op.type] = std::max<int64_t>(op.since, 11);
+  for (const OpEntry *op : allOps())
+    since[op->type] = std::max<int64_t>(op->since, 11);
   os << "| op | opsets | forward: node tests passed (listed exceptions) | gradient |\n|---|---|---|---|\n";
   for (auto &[type, first] : since) {
     OpTally result;

@@ -429,21 +429,34 @@ std::pair<Parameter::Role, std::string> Analysis::role(const Candidate &candidat
   return {Parameter::Trainable, candidate.source ? "a float initializer" : "a graph input that is not data"};
 }
 
+/// The bytes of a weight, read into `buffer` when they lie in another file.
+static StringRef bytesOf(const WeightSource &source, std::string &buffer, Location loc) {
+  if (!source.isExternal())
+    return source.bytes;
+  buffer.resize(source.length);
+  return succeeded(readWeightBytes(source, 0, MutableArrayRef<char>(buffer.data(), buffer.size()), loc)) ? StringRef(buffer)
+                                                                                                 : StringRef();
+}
+
 /// A named parameter whose transpose has these very bits.
 std::optional<size_t> Analysis::equalTranspose(const Candidate &candidate) {
-  const std::vector<double> *mine = nullptr;
+  std::string mineBuffer;
+  StringRef mine;
+  size_t width = candidate.elementType.getIntOrFloatBitWidth() / 8;
+  Location loc = UnknownLoc::get(context);
   for (auto [i, parameter] : llvm::enumerate(result.list)) {
     if (parameter.shape.size() != 2 || parameter.elementType != candidate.elementType || !parameter.source ||
         parameter.source->transposed || parameter.shape[0] != candidate.shape[1] ||
         parameter.shape[1] != candidate.shape[0])
       continue;
-    mine = mine ? mine : values(candidate);
-    FailureOr<HostTensor> other = readTensor(*parameter.source, parameter.elementType, UnknownLoc::get(context));
-    bool equal = mine && succeeded(other);
+    mine = mine.empty() ? bytesOf(*candidate.source, mineBuffer, loc) : mine;
+    std::string otherBuffer;
+    StringRef other = bytesOf(*parameter.source, otherBuffer, loc);
     int64_t rows = candidate.shape[0], columns = candidate.shape[1];
+    bool equal = !mine.empty() && mine.size() == other.size();
     for (int64_t r = 0; equal && r < rows; ++r)
       for (int64_t c = 0; equal && c < columns; ++c)
-        equal = (*mine)[r * columns + c] == other->asDouble(c * rows + r);
+        equal = mine.substr((r * columns + c) * width, width) == other.substr((c * rows + r) * width, width);
     if (equal)
       return i;
   }

@@ -5,13 +5,20 @@ using namespace mlir;
 using namespace mlir::scrimp;
 using namespace mlir::scrimp::onnx_import;
 
+SmallVector<const OpEntry *> onnx_import::allOps() {
+  SmallVector<const OpEntry *> result;
+  for (ArrayRef<OpEntry> ops : {elementwiseOps(), shapeOps(), reductionOps(), neuralOps(), convolutionOps(),
+                                indexingOps(), recurrentOps()})
+    for (const OpEntry &op : ops)
+      result.push_back(&op);
+  return result;
+}
+
 const OpEntry *onnx_import::findOp(const Node &node, std::string &reason) {
   static const std::multimap<std::pair<StringRef, StringRef>, const OpEntry *> table = [] {
     std::multimap<std::pair<StringRef, StringRef>, const OpEntry *> entries;
-    for (ArrayRef<OpEntry> ops : {elementwiseOps(), shapeOps(), reductionOps(), neuralOps(), convolutionOps(),
-                                  indexingOps()})
-      for (const OpEntry &op : ops)
-        entries.insert({{op.domain, op.type}, &op});
+    for (const OpEntry *op : allOps())
+      entries.insert({{op->domain, op->type}, op});
     return entries;
   }();
   std::string domain = node.domain.empty() ? "ai.onnx" : node.domain;

@@ -30,6 +30,11 @@ def save(name, nodes, inputs=(), outputs=(), initializers=(), opset=17, domains=
     (HERE / f"{name}.onnx").write_bytes(model.SerializeToString())
 
 
+def renamed(source, name):
+    source.name = name
+    return source
+
+
 node = helper.make_node
 W = tensor("w", np.arange(12, dtype=np.float32).reshape(3, 4) / 10)
 LOSS = value("loss", [])
@@ -77,6 +82,15 @@ def malformed():
             entry.key, entry.value = key, text
         save(name, [node("Add", ["x", "w"], ["y"], "add"), total], [value("x", [3, 4])], [LOSS], [outside])
     (HERE / "short.bin").write_bytes(bytes(20))
+    # The right way: w begins at byte 16 of a file beside the model; doubles, so that they are told from floats.
+    beside = tensor("w", np.zeros((3, 4), np.float64))
+    beside.ClearField("raw_data")
+    beside.data_location = TensorProto.EXTERNAL
+    for key, text in (("location", "weights.bin"), ("offset", "16"), ("length", "96")):
+        entry = beside.external_data.add()
+        entry.key, entry.value = key, text
+    save("external", [total], [], [value("loss", [], TensorProto.DOUBLE)], [renamed(beside, "y")])
+    (HERE / "weights.bin").write_bytes(bytes(16) + (np.arange(12) / 8).tobytes())
     loop = helper.make_function("local", "Again", ["a"], ["b"], [node("Again", ["a"], ["b"], domain="local")],
                                 [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)])
     save("endless-function", [node("Again", ["w"], ["y"], "call", domain="local"), total], [], [LOSS], [W],
