@@ -4,6 +4,7 @@
 #include "scrimp/Codegen/LoadedKernels.h"
 #include "scrimp/Dialect/Scrimp.h"
 
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cstring>
@@ -273,4 +274,72 @@ LogicalResult mlir::scrimp::verifyKernels(ModuleOp module, func::FuncOp function
   }
   results.assign(function.getNumResults(), HostTensor());
   return verifier.runBlock(function.getBody().front(), results);
+}
+
+//===-- Arguments --------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// SplitMix64.
+struct Generator {
+  uint64_t state;
+
+  uint64_t next() {
+    uint64_t z = (state += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+  }
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+  /// Mean 0, deviation 1 (Irwin-Hall: close enough to a normal distribution).
+  double normal() {
+    double sum = -6;
+    for (int i = 0; i < 12; ++i)
+      sum += uniform();
+    return sum;
+  }
+};
+} // namespace
+
+static double usualValue(StringRef scalar) {
+  return llvm::StringSwitch<double>(scalar)
+      .Cases({"lr", "step_size"}, 1e-3)
+      .Cases({"beta1", "momentum"}, 0.9)
+      .Case("beta2", 0.999)
+      .Case("one_minus_beta1", 0.1)
+      .Case("one_minus_beta2", 1e-3)
+      .Case("eps", 1e-8)
+      .Case("weight_decay", 0.01)
+      .Case("decay_factor", 0.99999)
+      .Case("sqrt_bias_correction2", 0.0316227766)
+      .Default(1);
+}
+
+SmallVector<HostTensor> mlir::scrimp::makeRandomArguments(func::FuncOp function, uint64_t seed) {
+  Generator random{seed};
+  SmallVector<HostTensor> values;
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    HostTensor value(tensorType(argument));
+    auto scalar = function.getArgAttrOfType<StringAttr>(index, ScrimpDialect::kScalar);
+    auto valid = function.getArgAttrOfType<DenseI64ArrayAttr>(index, "scrimp.valid");
+    auto ignore = function.getArgAttrOfType<IntegerAttr>(index, "scrimp.ignore");
+    bool isInput = function.getArgAttr(index, ScrimpDialect::kInput) != nullptr;
+    bool isState = function.getArgAttr(index, ScrimpDialect::kState) != nullptr;
+    for (double &element : value.floats())
+      element = scalar    ? usualValue(scalar.getValue())
+                : isState ? random.uniform()
+                          : random.normal() * (isInput ? 1 : 0.1);
+    int64_t begin = valid ? valid[0] : 0, end = valid ? valid[1] : 2;
+    for (int64_t &element : value.ints()) {
+      if (scalar)
+        element = 1;
+      else if (ignore && random.uniform() < 0.1)
+        element = ignore.getInt();
+      else
+        element = begin + static_cast<int64_t>(random.next() % std::max<int64_t>(end - begin, 1));
+    }
+    value.roundToType();
+    values.push_back(std::move(value));
+  }
+  return values;
 }

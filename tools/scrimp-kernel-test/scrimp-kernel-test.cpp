@@ -1,5 +1,5 @@
-// scrimp-kernel-test: forms, compiles and runs the kernels of a function without arguments beside the interpreter; with
-// and without fusion, bit for bit. For tests.
+// scrimp-kernel-test: forms, compiles and runs the kernels of a function beside the interpreter; with and without
+// fusion, bit for bit. For tests.
 #include "scrimp/Codegen/Verify.h"
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Transforms/Passes.h"
@@ -31,19 +31,22 @@ static LogicalResult formKernels(ModuleOp module, bool fuse) {
   return pm.run(module);
 }
 
-static LogicalResult verify(ModuleOp module, const VerifyOptions &options, SmallVectorImpl<HostTensor> &results) {
+static LogicalResult verify(ModuleOp module, StringRef entry, const VerifyOptions &options,
+                            SmallVectorImpl<HostTensor> &results) {
   FailureOr<OwningOpRef<ModuleOp>> kernels = emitKernels(module, options.workers);
   if (failed(kernels))
     return failure();
-  auto function = module.lookupSymbol<func::FuncOp>("main");
-  if (!function || function.getNumArguments())
-    return module.emitError() << "needs a function @main without arguments";
-  return verifyKernels(module, function, **kernels, {}, options, results);
+  auto function = module.lookupSymbol<func::FuncOp>(entry);
+  if (!function)
+    return module.emitError() << "no function @" << entry;
+  return verifyKernels(module, function, **kernels, makeRandomArguments(function, /*seed=*/1), options, results);
 }
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   static llvm::cl::opt<std::string> input(llvm::cl::Positional, llvm::cl::desc("FILE.mlir"), llvm::cl::init("-"));
+  static llvm::cl::opt<std::string> entry("entry", llvm::cl::desc("Function to run; it gets random arguments"),
+                                          llvm::cl::init("main"));
   static llvm::cl::opt<bool> fuse("fuse", llvm::cl::desc("With --emit: fuse kernels"), llvm::cl::init(true));
   static llvm::cl::opt<bool> quiet("no-compare-fusion", llvm::cl::desc("Skip the comparison with --fuse=0"));
   static llvm::cl::opt<double> ulps("ulps", llvm::cl::desc("Tolerance"), llvm::cl::init(16));
@@ -110,11 +113,11 @@ int main(int argc, char **argv) {
     return 0;
   }
   SmallVector<HostTensor> fusedResults, unfusedResults;
-  if (failed(verify(*module, options, fusedResults)))
+  if (failed(verify(*module, entry, options, fusedResults)))
     return 1;
   if (quiet)
     return 0;
-  if (failed(formKernels(*unfused, false)) || failed(verify(*unfused, options, unfusedResults)))
+  if (failed(formKernels(*unfused, false)) || failed(verify(*unfused, entry, options, unfusedResults)))
     return 1;
   for (auto [i, pair] : llvm::enumerate(llvm::zip_equal(fusedResults, unfusedResults)))
     if (encodeTensor(std::get<0>(pair)) != encodeTensor(std::get<1>(pair))) {

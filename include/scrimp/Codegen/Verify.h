@@ -21,6 +21,10 @@ struct VerifyOptions {
 std::vector<char> encodeTensor(const HostTensor &value);
 HostTensor decodeTensor(RankedTensorType type, ArrayRef<char> bytes);
 
+/// Values for a function's arguments that its ops can digest: indices within scrimp.valid, the ignored index here and
+/// there, state that is never negative (a variance), small parameters, usual hyperparameters. The same for one seed.
+SmallVector<HostTensor> makeRandomArguments(func::FuncOp function, uint64_t seed);
+
 /// Evaluates `function` on `arguments`. Every kernel runs as compiled code on the values that ops before it gave,
 /// whatever else there is in the interpreter, and must
 ///   - agree with the interpreter on the same operands, to `options.ulps` of the kernel's coarsest rounding, or of what
