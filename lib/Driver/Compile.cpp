@@ -1,6 +1,7 @@
 #include "scrimp/Driver/Compile.h"
 
 #include "scrimp/Codegen/Kernels.h"
+#include "scrimp/Codegen/Verify.h"
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Driver/Link.h"
 
@@ -217,6 +218,20 @@ static std::string toText(T op) {
   return text;
 }
 
+/// --verify: every graph on random values, its kernels beside the interpreter.
+static LogicalResult verifyGraphs(ModuleOp module, ModuleOp kernels, const CpuOptions &cpu, int64_t workers) {
+  VerifyOptions options;
+  options.cpu = cpu;
+  options.workers = workers;
+  options.ulps = 64;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    SmallVector<HostTensor> results;
+    if (failed(verifyKernels(module, function, kernels, makeRandomArguments(function, /*seed=*/1), options, results)))
+      return failure();
+  }
+  return success();
+}
+
 LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRContext *context) {
   Location loc = UnknownLoc::get(context);
   // An output that cannot be written is better known before minutes of work.
@@ -252,6 +267,12 @@ LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRCont
     FailureOr<std::string> text = compileKernels(kernels->get(), cpu, CodeKind::LLVM);
     return failed(text) ? failure() : writeOutput(options.output, *text, context);
   }
+  if (options.emit == "ptx") {
+    FailureOr<std::string> text = emitPtx(kernels->get(), options.chip);
+    return failed(text) ? failure() : writeOutput(options.output, *text, context);
+  }
+  if (options.verify && failed(verifyGraphs(module, kernels->get(), cpu, workersOf(options))))
+    return failure();
 
   ProgramOptions programOptions;
   programOptions.model = llvm::sys::path::filename(options.model).str();
