@@ -114,7 +114,8 @@ private:
   }
   int64_t maskIndex(int64_t b, int64_t h, int64_t i, int64_t j) {
     int64_t index = 0;
-    for (auto [at, size] : llvm::zip(ArrayRef<int64_t>{b, h, i, j}, mask->getShape()))
+    const int64_t position[] = {b, h, i, j};
+    for (auto [at, size] : llvm::zip(position, mask->getShape()))
       index = index * size + (size == 1 ? 0 : at);
     return index;
   }
