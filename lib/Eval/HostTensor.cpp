@@ -32,8 +32,10 @@ HostTensor HostTensor::get(ElementsAttr attr) {
 
 HostTensor HostTensor::splat(RankedTensorType type, double value) {
   HostTensor result(type);
-  std::fill(result.floatData.begin(), result.floatData.end(), value);
-  std::fill(result.intData.begin(), result.intData.end(), static_cast<int64_t>(value));
+  if (result.isFloat())
+    std::fill(result.floatData.begin(), result.floatData.end(), value);
+  else
+    std::fill(result.intData.begin(), result.intData.end(), static_cast<int64_t>(value));
   return result;
 }
 

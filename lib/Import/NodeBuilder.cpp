@@ -3,6 +3,7 @@
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -34,7 +35,7 @@ Value GraphState::constant(Location loc, const HostTensor &value) {
 
 std::optional<HostTensor> onnx_import::constantOf(Value value) {
   auto op = value ? value.getDefiningOp<ConstantOp>() : nullptr;
-  if (!op || !isa<DenseElementsAttr>(op.getValue()))
+  if (!op || !isa<DenseElementsAttr>(op.getValue()) || tensorType(value).getNumElements() > 4 * kMaxFoldedIntegers)
     return std::nullopt;
   return HostTensor::get(op.getValue());
 }
@@ -45,7 +46,7 @@ SmallVector<Value> GraphState::fold(Operation *op) {
   if (!eval || isa<ConstantOp>(op))
     return results;
   for (Value operand : op->getOperands())
-    if (!operand.getDefiningOp<ConstantOp>())
+    if (!operand.getDefiningOp<ConstantOp>() || tensorType(operand).getNumElements() > 4 * kMaxFoldedIntegers)
       return results;
   for (Value result : results)
     if (tensorType(result).getNumElements() > (isFloatTensor(result) ? kMaxFoldedFloats : kMaxFoldedIntegers))
@@ -346,6 +347,10 @@ FailureOr<SmallVector<Value>> NodeBuilder::broadcastTogether(ValueRange values) 
 }
 
 LogicalResult NodeBuilder::set(unsigned output, Value value) {
+  int64_t elements = 1;
+  for (int64_t dim : shapeOf(value))
+    if (llvm::MulOverflow(elements, dim, elements) || elements > (int64_t(1) << 40))
+      return error() << "its result " << value.getType() << " is too large";
   if (output < node.outputs.size() && !node.outputs[output].empty())
     graph.values[node.outputs[output]] = value;
   return success();
