@@ -1,0 +1,158 @@
+// Canonical forms, and what must not be folded: a fold keeps every bit of the value.
+// RUN: scrimp-opt %s --canonicalize -split-input-file | FileCheck %s
+
+// x may be infinite or NaN.
+// CHECK-LABEL: @multiply_by_zero(
+// CHECK: %[[Y:.*]] = scrimp.mul
+// CHECK-NEXT: return %[[Y]]
+func.func @multiply_by_zero(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = scrimp.constant dense<0.0> : tensor<4xf32>
+  %y = scrimp.mul %x, %zero : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+// Integers are computed, floats are not: that is the importer's one inexact folding.
+// CHECK-LABEL: @constants(
+// CHECK-DAG: %[[SUM:.*]] = scrimp.constant dense<[5, 7]> : tensor<2xi64>
+// CHECK-DAG: %[[LESS:.*]] = scrimp.constant dense<[true, false]> : tensor<2xi1>
+// CHECK: %[[F:.*]] = scrimp.add
+// CHECK-NEXT: return %[[SUM]], %[[LESS]], %[[F]]
+func.func @constants() -> (tensor<2xi64>, tensor<2xi1>, tensor<2xf32>) {
+  %a = scrimp.constant dense<[1, 5]> : tensor<2xi64>
+  %b = scrimp.constant dense<[4, 2]> : tensor<2xi64>
+  %f = scrimp.constant dense<[0.1, 0.2]> : tensor<2xf32>
+  %sum = scrimp.add %a, %b : tensor<2xi64>
+  %less = scrimp.compare lt, %a, %b : tensor<2xi64> -> tensor<2xi1>
+  %floats = scrimp.add %f, %f : tensor<2xf32>
+  return %sum, %less, %floats : tensor<2xi64>, tensor<2xi1>, tensor<2xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @select(
+// CHECK-SAME: %[[C:.*]]: tensor<4xi1>, %[[A:.*]]: tensor<4xf32>, %[[B:.*]]: tensor<4xf32>
+// CHECK-NEXT: return %[[A]], %[[B]]
+func.func @select(%c: tensor<4xi1>, %a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %never = scrimp.constant dense<false> : tensor<4xi1>
+  %same = scrimp.select %c, %a, %a : tensor<4xf32>
+  %second = scrimp.select %never, %a, %b : tensor<4xf32>
+  return %same, %second : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Widening and back loses nothing.
+// CHECK-LABEL: @widen_and_back(
+// CHECK-SAME: %[[H:.*]]: tensor<4xbf16>, %[[X:.*]]: tensor<4xf32>
+// CHECK-NEXT: return %[[H]], %[[X]], %[[X]]
+func.func @widen_and_back(%h: tensor<4xbf16>, %x: tensor<4xf32>) -> (tensor<4xbf16>, tensor<4xf32>, tensor<4xf32>) {
+  %f = scrimp.cast %h : tensor<4xbf16> -> tensor<4xf32>
+  %a = scrimp.cast %f : tensor<4xf32> -> tensor<4xbf16>
+  %d = scrimp.cast %x : tensor<4xf32> -> tensor<4xf64>
+  %b = scrimp.cast %d : tensor<4xf64> -> tensor<4xf32>
+  %same = scrimp.cast %x : tensor<4xf32> -> tensor<4xf32>
+  return %a, %b, %same : tensor<4xbf16>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Narrowing rounds, and is meant; bf16 and f16 do not hold each other; 2^24 + 1 is no f32; 0.5 is no integer.
+// CHECK-LABEL: @narrow_and_back(
+func.func @narrow_and_back(%x: tensor<4xf32>, %h: tensor<4xbf16>, %i: tensor<4xi64>)
+    -> (tensor<4xf32>, tensor<4xf32>, tensor<4xbf16>, tensor<4xi64>, tensor<4xf32>) {
+  // CHECK-NEXT: scrimp.cast %{{.*}} : tensor<4xf32> -> tensor<4xbf16>
+  // CHECK-NEXT: %[[A:.*]] = scrimp.cast %{{.*}} : tensor<4xbf16> -> tensor<4xf32>
+  %n = scrimp.cast %x : tensor<4xf32> -> tensor<4xbf16>
+  %a = scrimp.cast %n : tensor<4xbf16> -> tensor<4xf32>
+  // CHECK-NEXT: scrimp.cast %{{.*}} : tensor<4xf32> -> tensor<4xf16>
+  // CHECK-NEXT: %[[B:.*]] = scrimp.cast %{{.*}} : tensor<4xf16> -> tensor<4xf32>
+  %m = scrimp.cast %x : tensor<4xf32> -> tensor<4xf16>
+  %b = scrimp.cast %m : tensor<4xf16> -> tensor<4xf32>
+  // CHECK-NEXT: scrimp.cast %{{.*}} : tensor<4xbf16> -> tensor<4xf16>
+  // CHECK-NEXT: %[[C:.*]] = scrimp.cast %{{.*}} : tensor<4xf16> -> tensor<4xbf16>
+  %o = scrimp.cast %h : tensor<4xbf16> -> tensor<4xf16>
+  %c = scrimp.cast %o : tensor<4xf16> -> tensor<4xbf16>
+  // CHECK-NEXT: scrimp.cast %{{.*}} : tensor<4xi64> -> tensor<4xf32>
+  // CHECK-NEXT: %[[D:.*]] = scrimp.cast %{{.*}} : tensor<4xf32> -> tensor<4xi64>
+  %p = scrimp.cast %i : tensor<4xi64> -> tensor<4xf32>
+  %d = scrimp.cast %p : tensor<4xf32> -> tensor<4xi64>
+  // CHECK-NEXT: scrimp.cast %{{.*}} : tensor<4xf32> -> tensor<4xi64>
+  // CHECK-NEXT: %[[E:.*]] = scrimp.cast %{{.*}} : tensor<4xi64> -> tensor<4xf32>
+  %q = scrimp.cast %x : tensor<4xf32> -> tensor<4xi64>
+  %e = scrimp.cast %q : tensor<4xi64> -> tensor<4xf32>
+  // CHECK-NEXT: return %[[A]], %[[B]], %[[C]], %[[D]], %[[E]]
+  return %a, %b, %c, %d, %e : tensor<4xf32>, tensor<4xf32>, tensor<4xbf16>, tensor<4xi64>, tensor<4xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @transpose(
+// CHECK-SAME: %[[X:.*]]: tensor<2x3x4xf32>
+// CHECK-NEXT: %[[A:.*]] = scrimp.transpose %[[X]] [0, 2, 1]
+// CHECK-NEXT: return %[[A]], %[[X]], %[[X]]
+func.func @transpose(%x: tensor<2x3x4xf32>) -> (tensor<2x4x3xf32>, tensor<2x3x4xf32>, tensor<2x3x4xf32>) {
+  // Dimension i of the second is dimension [1, 2, 0][[1, 0, 2][i]] of x.
+  %t = scrimp.transpose %x [1, 2, 0] : tensor<2x3x4xf32> -> tensor<3x4x2xf32>
+  %a = scrimp.transpose %t [2, 1, 0] : tensor<3x4x2xf32> -> tensor<2x4x3xf32>
+  %b = scrimp.transpose %t [2, 0, 1] : tensor<3x4x2xf32> -> tensor<2x3x4xf32>
+  %same = scrimp.transpose %x [0, 1, 2] : tensor<2x3x4xf32> -> tensor<2x3x4xf32>
+  return %a, %b, %same : tensor<2x4x3xf32>, tensor<2x3x4xf32>, tensor<2x3x4xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @reshape(
+// CHECK-SAME: %[[X:.*]]: tensor<2x6xf32>
+// CHECK-DAG: %[[C:.*]] = scrimp.constant dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>
+// CHECK-DAG: %[[A:.*]] = scrimp.reshape %[[X]] : tensor<2x6xf32> -> tensor<12xf32>
+// CHECK: return %[[A]], %[[X]], %[[C]]
+func.func @reshape(%x: tensor<2x6xf32>) -> (tensor<12xf32>, tensor<2x6xf32>, tensor<2xf32>) {
+  %t = scrimp.reshape %x : tensor<2x6xf32> -> tensor<3x4xf32>
+  %a = scrimp.reshape %t : tensor<3x4xf32> -> tensor<12xf32>
+  %b = scrimp.reshape %t : tensor<3x4xf32> -> tensor<2x6xf32>
+  %k = scrimp.constant dense<[[1.0], [2.0]]> : tensor<2x1xf32>
+  %c = scrimp.reshape %k : tensor<2x1xf32> -> tensor<2xf32>
+  return %a, %b, %c : tensor<12xf32>, tensor<2x6xf32>, tensor<2xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @concat(
+// CHECK-SAME: %[[X:.*]]: tensor<3xf32>
+// CHECK-NEXT: return %[[X]]
+func.func @concat(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %alone = scrimp.concat %x {dim = 0} : tensor<3xf32> -> tensor<3xf32>
+  return %alone : tensor<3xf32>
+}
+
+// -----
+
+// No element is combined with another, nor anything reduced.
+// CHECK-LABEL: @reduce_nothing(
+// CHECK-SAME: %[[X:.*]]: tensor<3x1xf32>
+// CHECK-NEXT: return %[[X]]
+func.func @reduce_nothing(%x: tensor<3x1xf32>) -> tensor<3x1xf32> {
+  %none = scrimp.reduce sum, %x [] : tensor<3x1xf32> -> tensor<3x1xf32>
+  return %none : tensor<3x1xf32>
+}
+
+// -----
+
+// Indices and integer data along a dimension.
+// CHECK-LABEL: @indexing(
+// CHECK-DAG: %[[S:.*]] = scrimp.constant dense<[1, 3, 6]> : tensor<3xi64>
+// CHECK-DAG: %[[G:.*]] = scrimp.constant dense<[3, 1]> : tensor<2xi64>
+// CHECK-DAG: %[[M:.*]] = scrimp.constant dense<2> : tensor<i64>
+// CHECK: return %[[S]], %[[G]], %[[G]], %[[M]]
+func.func @indexing() -> (tensor<3xi64>, tensor<2xi64>, tensor<2xi64>, tensor<i64>) {
+  %x = scrimp.constant dense<[1, 2, 3]> : tensor<3xi64>
+  %i = scrimp.constant dense<[-1, 0]> : tensor<2xi64>
+  %n = scrimp.constant dense<[[2], [0]]> : tensor<2x1xi64>
+  %s = scrimp.cumsum %x {dim = 0} : tensor<3xi64>
+  %g = scrimp.gather_elements %x, %i {dim = 0} : tensor<3xi64>, tensor<2xi64> -> tensor<2xi64>
+  %h = scrimp.gather_nd %x, %n : tensor<3xi64>, tensor<2x1xi64> -> tensor<2xi64>
+  %m = scrimp.arg_max %x {dim = 0} : tensor<3xi64> -> tensor<i64>
+  return %s, %g, %h, %m : tensor<3xi64>, tensor<2xi64>, tensor<2xi64>, tensor<i64>
+}

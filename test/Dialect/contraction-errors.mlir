@@ -1,0 +1,39 @@
+// RUN: scrimp-opt %s -verify-diagnostics -split-input-file
+
+func.func @rank_one(%a: tensor<3xf32>, %b: tensor<3xf32>) {
+  // expected-error@+1 {{operands must have one rank of at least 2, found 1 and 1}}
+  %y = scrimp.matmul %a, %b : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @ranks_differ(%a: tensor<2x3x4xf32>, %b: tensor<4x5xf32>) {
+  // expected-error@+1 {{operands must have one rank of at least 2, found 3 and 2}}
+  %y = scrimp.matmul %a, %b : tensor<2x3x4xf32>, tensor<4x5xf32> -> tensor<2x3x5xf32>
+  return
+}
+
+// -----
+
+func.func @batch(%a: tensor<2x3x4xf32>, %b: tensor<1x4x5xf32>) {
+  // expected-error@+1 {{batch dimensions differ: 'tensor<2x3x4xf32>' and 'tensor<1x4x5xf32>'}}
+  %y = scrimp.matmul %a, %b : tensor<2x3x4xf32>, tensor<1x4x5xf32> -> tensor<2x3x5xf32>
+  return
+}
+
+// -----
+
+func.func @contracted(%a: tensor<3x4xf32>, %b: tensor<4x5xf32>) {
+  // expected-error@+1 {{contracted dimensions differ: 4 and 5}}
+  %y = scrimp.matmul %a, %b {transpose_b} : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x4xf32>
+  return
+}
+
+// -----
+
+func.func @result(%a: tensor<3x4xf32>, %b: tensor<4x5xf32>) {
+  // expected-error@+1 {{result type must be 'tensor<3x5xf32>', found 'tensor<5x3xf32>'}}
+  %y = scrimp.matmul %a, %b : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<5x3xf32>
+  return
+}
