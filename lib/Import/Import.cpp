@@ -36,6 +36,8 @@ private:
   void markValidRanges();
   void tellModes();
   DictionaryAttr defaultInit(const Parameter &parameter);
+
+  llvm::StringMap<llvm::json::Object> inits; // scrimp.parameters' "init", by parameter
   BlockArgument addArgument(StringRef name, RankedTensorType type, SmallVector<NamedAttribute> attributes);
   NamedAttribute attr(StringRef name, Attribute value) { return NamedAttribute(StringAttr::get(context, name), value); }
 
@@ -76,6 +78,11 @@ LogicalResult Importer::readMetadata() {
     for (auto &[key, value] : *modes)
       if (llvm::json::Object *mode = value.getAsObject())
         graph.modes[key.str()] = std::move(*mode);
+  if (auto described = object("scrimp.parameters"))
+    for (auto &[key, value] : *described)
+      if (llvm::json::Object *entry = value.getAsObject())
+        if (llvm::json::Object *init = entry->getObject("init"))
+          inits[key.str()] = std::move(*init);
   return success();
 }
 
@@ -285,6 +292,11 @@ DictionaryAttr Importer::defaultInit(const Parameter &parameter) {
   double a = 0, b = 0;
   if (parameter.source) {
     kind = "file";
+  } else if (auto init = inits.find(parameter.name); init != inits.end()) {
+    // What the module's own weights were drawn from (scrimp-export without weights).
+    kind = init->second.getString("kind").value_or("zeros");
+    a = init->second.getNumber("a").value_or(0);
+    b = init->second.getNumber("b").value_or(0);
   } else if (parameter.shape.size() <= 1) {
     if (leaf.contains("bias") || leaf == "running_mean" || leaf == "num_batches_tracked")
       kind = "zeros";

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes gpt.onnx, the model of tools/quickstart: a GPT-2 of 4 layers, width 128, over bytes, without weights.
 
-Run in the virtual environment of test/models/README.md. Weights are initialised by the executable, counter based.
+Run in the virtual environment of test/models/README.md. The executable draws the weights, counter based, from the
+distributions that scrimp-export found: N(0, 0.08), about 1/sqrt(width), with which so small a model learns at once.
 """
 import importlib.machinery
 import importlib.util
@@ -20,7 +21,7 @@ scrimp_export = importlib.util.module_from_spec(spec)
 loader.exec_module(scrimp_export)
 
 torch.manual_seed(0)
-config = GPT2Config(vocab_size=256, n_positions=128, n_embd=128, n_layer=4, n_head=4, use_cache=False,
+config = GPT2Config(vocab_size=256, n_positions=128, n_embd=128, n_layer=4, n_head=4, use_cache=False, initializer_range=0.08,
                     resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
 model = GPT2LMHeadModel(config).train()
 ids = torch.randint(0, 256, (2, 128))
