@@ -1,5 +1,5 @@
 // scrimp-schedule: list scheduling for a lower peak. Dependences are those of SSA plus, where bytes are shared (buckets,
-// donated arguments), the order of reads and writes that the given order has.
+// donated arguments), that old contents are read before new ones are written.
 #include "scrimp/Analysis/MemoryUse.h"
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Transforms/Passes.h"
@@ -39,17 +39,37 @@ public:
 
   SmallVector<Operation *, 0> ops;
   SmallVector<SmallVector<unsigned, 4>, 0> successors; // with repetitions
-  /// Whether the given order has an update before the loss that can come after it.
+  /// Whether the given order goes against an edge: it reads an argument that is updated by then, or has an update before
+  /// the loss that can come after it.
   bool isOrderIllegal = false;
 
 private:
   void addEdge(unsigned from, unsigned to) {
-    if (from != to)
-      successors[from].push_back(to);
+    if (from == to)
+      return;
+    successors[from].push_back(to);
+    isOrderIllegal |= from > to;
+  }
+
+  /// Whether the byte at `at` of the storage that `value` lies in is, as `value` means it, still what the argument had
+  /// before the first op.
+  bool meansOldContents(Value value, int64_t at) const {
+    while (auto alias = value.getDefiningOp<AliasOp>()) {
+      Value whole = alias->getOperand(alias.getAliasOperand());
+      int placed = alias.getPlacedOperand();
+      if (placed >= 0) {
+        Place piece = aliases.getPlace(alias->getOperand(placed));
+        if (piece.offset <= at && at < piece.offset + piece.bytes)
+          whole = alias->getOperand(placed);
+      }
+      value = whole;
+    }
+    return isa<BlockArgument>(value);
   }
 
   /// In every storage: each write comes after the reads and the write of the same bytes that precede it. One sweep in
-  /// order; an interval map knows for each byte the last writer and its readers since.
+  /// order; an interval map knows for each byte the last writer and its readers since. An op that means an argument's
+  /// old contents goes before their replacement even if the given order has it after.
   void addStorageEdges() {
     struct Run {
       int64_t end;
@@ -75,8 +95,12 @@ private:
         auto &runs = storages[place.storage];
         cut(runs, place.offset);
         cut(runs, place.offset + place.bytes);
-        for (auto it = runs.lower_bound(place.offset); it != runs.end() && it->first < place.offset + place.bytes; ++it)
-          it->second.readers.push_back(i);
+        for (auto it = runs.lower_bound(place.offset); it != runs.end() && it->first < place.offset + place.bytes; ++it) {
+          if (it->second.writer >= 0 && meansOldContents(operand, it->first))
+            addEdge(i, it->second.writer);
+          else
+            it->second.readers.push_back(i);
+        }
       }
       for (Value result : op->getResults()) {
         Place place = aliases.getPlace(result);
@@ -110,18 +134,24 @@ private:
       return;
     unsigned lossPosition = position.lookup(loss);
     llvm::BitVector before(ops.size()); // what the loss depends on
-    before.set(lossPosition);
-    for (unsigned i = lossPosition; i-- > 0;)
-      if (llvm::any_of(successors[i], [&](unsigned s) { return before.test(s); }))
-        before.set(i);
+    SmallVector<SmallVector<unsigned, 4>, 0> predecessors(ops.size());
+    for (auto [i, list] : llvm::enumerate(successors))
+      for (unsigned s : list)
+        predecessors[s].push_back(i);
+    SmallVector<unsigned> worklist{lossPosition};
+    while (!worklist.empty()) {
+      unsigned i = worklist.pop_back_val();
+      if (before.test(i))
+        continue;
+      before.set(i);
+      llvm::append_range(worklist, predecessors[i]);
+    }
     for (auto [i, op] : llvm::enumerate(ops)) {
       bool isUpdate = !isViewLike(op) && llvm::any_of(op->getResults(), [&](Value result) {
         return isa<BlockArgument>(aliases.getStorages()[aliases.getPlace(result).storage].root);
       });
-      if (!isUpdate || before.test(i))
-        continue;
-      addEdge(lossPosition, i);
-      isOrderIllegal |= i < lossPosition;
+      if (isUpdate && !before.test(i))
+        addEdge(lossPosition, i);
     }
   }
 
@@ -249,7 +279,9 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
     MemoryUse use = computeMemoryUse(function, *aliases, /*workers=*/1);
     for (Preference preference : {Preference::GivenOrder, Preference::EarliestNeed}) {
       SmallVector<unsigned> order = ListScheduler(graph, *aliases, use).schedule(preference);
-      assert(order.size() == graph.ops.size() && "cyclic dependences");
+      // An op that reads both the old and the new contents of the same bytes: the plan's verifier will say so.
+      if (order.size() != graph.ops.size())
+        continue;
       apply(graph, order);
       if (int64_t peak = getPeak(*aliases); peak < bestPeak) {
         bestPeak = peak;

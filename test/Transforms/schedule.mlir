@@ -45,6 +45,22 @@ func.func @update_waits_for_reader(%x: tensor<8xf32> {scrimp.name = "x", scrimp.
 
 // -----
 
+// The given order reads p after its bytes have been replaced; the value is the old p, so that read goes first.
+// CHECK-LABEL: @late_reader_moves_up
+func.func @late_reader_moves_up(%x: tensor<8xf32> {scrimp.name = "x", scrimp.input = 0 : i64},
+                                %p: tensor<16xf32> {scrimp.name = "p", scrimp.param = "trainable"})
+    -> (tensor<16xf32> {scrimp.updates = 1 : i64}, tensor<8xf32> {scrimp.output = "y"}) {
+  // CHECK: scrimp.mul
+  // CHECK: scrimp.sub
+  %p1 = scrimp.view %p at 8 : tensor<16xf32> -> tensor<8xf32>
+  %q1 = scrimp.sub %p1, %x : tensor<8xf32>
+  %b1 = scrimp.pack %q1 into %p at 8 : tensor<8xf32>, tensor<16xf32>
+  %y = scrimp.mul %x, %p1 : tensor<8xf32>
+  return %b1, %y : tensor<16xf32>, tensor<8xf32>
+}
+
+// -----
+
 // A running statistic is updated after the loss is known, although the given order has it before: a step whose loss is
 // not finite changes nothing.
 // CHECK-LABEL: @updates_after_loss
