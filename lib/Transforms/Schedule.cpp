@@ -160,8 +160,9 @@ private:
   llvm::DenseMap<Operation *, unsigned> position;
 };
 
-/// Of the ready ops that add to what is live: by the given order, or first what is needed first.
-enum class Preference { GivenOrder, EarliestNeed };
+/// Which ready op comes next. KeepOrder: the first in the given order. The others: what frees most; of those that add
+/// to what is live the first in the given order, or that which is needed first.
+enum class Preference { KeepOrder, GivenOrder, EarliestNeed };
 
 class ListScheduler {
 public:
@@ -185,6 +186,7 @@ public:
     }
   }
 
+  /// Leaves ops out if dependences are cyclic. To be called once.
   SmallVector<unsigned> schedule(Preference preference) {
     size_t count = graph.ops.size();
     SmallVector<unsigned> waitsFor(count, 0), need(count), order;
@@ -193,14 +195,14 @@ public:
         ++waitsFor[s];
     for (unsigned i = count; i-- > 0;) {
       need[i] = i;
-      if (preference == Preference::GivenOrder || graph.successors[i].empty())
+      if (preference != Preference::EarliestNeed || graph.successors[i].empty())
         continue;
       need[i] = count;
       for (unsigned s : graph.successors[i])
         need[i] = std::min(need[i], isViewLike(graph.ops[s]) ? need[s] : s);
     }
     auto makeKey = [&](unsigned i) -> Key {
-      int64_t delta = getDelta(i);
+      int64_t delta = preference == Preference::KeepOrder ? 1 : getDelta(i);
       return delta <= 0 ? Key{delta, need[i], i} : Key{1, need[i], i};
     };
     std::set<Key> ready;
@@ -266,6 +268,8 @@ private:
 };
 
 struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
+  using ScheduleBase::ScheduleBase;
+
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     if (function.isExternal())
@@ -277,7 +281,9 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
     SmallVector<unsigned> best = llvm::to_vector(llvm::seq<unsigned>(0, graph.ops.size()));
     int64_t bestPeak = graph.isOrderIllegal ? std::numeric_limits<int64_t>::max() : getPeak(*aliases);
     MemoryUse use = computeMemoryUse(function, *aliases, /*workers=*/1);
-    for (Preference preference : {Preference::GivenOrder, Preference::EarliestNeed}) {
+    for (Preference preference : {Preference::KeepOrder, Preference::GivenOrder, Preference::EarliestNeed}) {
+      if (keepOrder && preference != Preference::KeepOrder)
+        break;
       SmallVector<unsigned> order = ListScheduler(graph, *aliases, use).schedule(preference);
       // An op that reads both the old and the new contents of the same bytes: the plan's verifier will say so.
       if (order.size() != graph.ops.size())

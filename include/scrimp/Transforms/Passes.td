@@ -128,6 +128,9 @@ def Schedule : Pass<"scrimp-schedule", "::mlir::func::FuncOp"> {
     Fails: if the alias model does (see scrimp-plan-memory).
     Example: test/Transforms/schedule.mlir
   }];
+  let options = [
+    Option<"keepOrder", "keep-order", "bool", "false", "Change no more of the order than makes it legal">
+  ];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
