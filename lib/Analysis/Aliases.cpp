@@ -166,13 +166,10 @@ FailureOr<Aliases> Aliases::compute(func::FuncOp function) { return AliasBuilder
 /// result's shape and be read pointwise. Then each element of the operand is read only where the same element of the
 /// results is computed.
 static bool flowsPointwise(KernelRegionOp kernel, BlockArgument argument, RankedTensorType result) {
-  Block &body = kernel.getBody().front();
   for (Value output : kernel.getOutputs())
     if (tensorType(output).getShape() != result.getShape())
       return false;
-  for (Operation &op : body.without_terminator())
-    if (cast<KernelOp>(op).getKernelFamily() != KernelFamily::Map)
-      return false;
+  Operation *terminator = kernel.getBody().front().getTerminator();
   SmallVector<Value> worklist{argument};
   llvm::SmallDenseSet<Value> seen;
   while (!worklist.empty()) {
@@ -182,7 +179,7 @@ static bool flowsPointwise(KernelRegionOp kernel, BlockArgument argument, Ranked
     if (shapeOf(value) != result.getShape())
       return false;
     for (OpOperand &use : value.getUses()) {
-      if (use.getOwner() == body.getTerminator())
+      if (use.getOwner() == terminator)
         continue;
       if (!cast<KernelOp>(use.getOwner()).isPointwiseOperand(use.getOperandNumber()))
         return false;
@@ -207,17 +204,21 @@ bool mlir::scrimp::mayOverwrite(Operation *op, unsigned operand, unsigned result
     return false;
   Block &body = region.getBody().front();
   BlockArgument argument = body.getArgument(operand);
-  // A lone op answers for itself.
-  if (llvm::hasSingleElement(body.without_terminator())) {
-    Operation &only = body.front();
-    auto yielded = dyn_cast<OpResult>(body.getTerminator()->getOperand(result));
-    if (!yielded || yielded.getOwner() != &only)
+  Operation *rows = nullptr;
+  for (Operation &inner : body.without_terminator()) {
+    if (cast<KernelOp>(inner).getKernelFamily() == KernelFamily::Map)
+      continue;
+    if (rows)
       return false;
-    return llvm::all_of(argument.getUses(), [&](OpOperand &use) {
-      return use.getOwner() == &only && mayOverwrite(&only, use.getOperandNumber(), yielded.getResultNumber());
-    });
+    rows = &inner;
   }
-  return from.getElementTypeBitWidth() == to.getElementTypeBitWidth() && flowsPointwise(region, argument, to);
+  if (!rows)
+    return from.getElementTypeBitWidth() == to.getElementTypeBitWidth() && flowsPointwise(region, argument, to);
+  // The one op that is no map answers for itself, if nothing inside reads the operand for it.
+  auto yielded = dyn_cast<OpResult>(body.getTerminator()->getOperand(result));
+  return yielded && yielded.getOwner() == rows && llvm::all_of(argument.getUses(), [&](OpOperand &use) {
+    return use.getOwner() == rows && mayOverwrite(rows, use.getOperandNumber(), yielded.getResultNumber());
+  });
 }
 
 SmallVector<RankedTensorType> mlir::scrimp::getWorkspaceTypes(Operation *op, int64_t workers) {

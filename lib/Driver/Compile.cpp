@@ -4,6 +4,7 @@
 #include "scrimp/Codegen/Verify.h"
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Driver/Link.h"
+#include "scrimp/Planner/Report.h"
 
 #include "scrimp/Transforms/Passes.h"
 
@@ -13,6 +14,7 @@
 #include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -182,16 +184,6 @@ int64_t mlir::scrimp::workersOf(const CompileOptions &options) {
   return options.workers > 0 ? options.workers : std::max(1u, std::thread::hardware_concurrency());
 }
 
-FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, MLIRContext *context) {
-  FailureOr<Compilation> compilation = loadModel(options, context);
-  if (failed(compilation))
-    return failure();
-  PassManager manager(context);
-  if (failed(buildPipeline(manager, options)) || failed(manager.run(*compilation->module)))
-    return failure();
-  return compilation;
-}
-
 /// Writes `contents` to `path` whole or not at all.
 static LogicalResult writeOutput(StringRef path, StringRef contents, MLIRContext *context) {
   std::string message;
@@ -207,6 +199,26 @@ static LogicalResult writeOutput(StringRef path, StringRef contents, MLIRContext
   }
   file->keep();
   return success();
+}
+
+FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, MLIRContext *context) {
+  FailureOr<Compilation> compilation = loadModel(options, context);
+  if (failed(compilation))
+    return failure();
+  PassManager manager(context);
+  if (failed(buildPipeline(manager, options)) || failed(manager.run(*compilation->module)))
+    return failure();
+  if (!options.report.empty()) {
+    FailureOr<llvm::json::Object> report = buildMemoryReport(*compilation->module);
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    if (failed(report))
+      return failure();
+    os << llvm::formatv("{0:2}", llvm::json::Value(std::move(*report))) << "\n";
+    if (failed(writeOutput(options.report, text, context)))
+      return failure();
+  }
+  return compilation;
 }
 
 template <typename T>

@@ -49,7 +49,8 @@ LogicalResult mlir::scrimp::buildPipeline(PassManager &manager, const CompileOpt
   // Bits are decided from here on: what follows only groups, orders and places.
   if (failed(add(manager, Twine("scrimp-form-kernels{fuse=") + flag(options.fuse) + "}")))
     return failure();
-  if (options.schedule && failed(add(manager, "func.func(scrimp-schedule)")))
+  // Fusion may have carried an op past the update of what it reads; keep-order undoes that and no more.
+  if (failed(add(manager, Twine("func.func(scrimp-schedule{keep-order=") + flag(!options.schedule) + "})")))
     return failure();
   return add(manager, "scrimp-plan-memory{workers=" + Twine(workersOf(options)) + "}");
 }

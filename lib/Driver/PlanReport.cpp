@@ -1,11 +1,14 @@
 #include "scrimp/Driver/PlanReport.h"
 
 #include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Planner/Report.h"
 
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
+
+static constexpr size_t kShownHolders = 12;
 
 LogicalResult mlir::scrimp::printParameters(const CompileOptions &options, MLIRContext *context, raw_ostream &os) {
   FailureOr<Compilation> compilation = loadModel(options, context);
@@ -54,14 +57,28 @@ LogicalResult mlir::scrimp::printPlan(const CompileOptions &options, MLIRContext
   FailureOr<Compilation> compilation = planModel(options, context);
   if (failed(compilation))
     return failure();
-  auto plan = (*compilation->module)->getAttrOfType<DictionaryAttr>("scrimp.plan");
-  int64_t arena = plan.getAs<IntegerAttr>("arena_bytes").getInt();
-  int64_t bound = plan.getAs<IntegerAttr>("lower_bound_bytes").getInt();
-  os << "arena            " << arena << " bytes (" << humanBytes(arena) << "), lower bound " << bound << "\n";
-  for (Attribute entry : plan.getAs<ArrayAttr>("segments")) {
-    auto segment = cast<DictionaryAttr>(entry);
-    os << "  " << llvm::left_justify(segment.getAs<StringAttr>("name").getValue(), 16)
-       << llvm::right_justify(humanBytes(segment.getAs<IntegerAttr>("bytes").getInt()), 12) << "\n";
+  FailureOr<llvm::json::Object> report = buildMemoryReport(*compilation->module);
+  if (failed(report))
+    return failure();
+  int64_t arena = *report->getInteger("peak_bytes");
+  os << "arena            " << arena << " bytes (" << humanBytes(arena) << "), lower bound "
+     << *report->getInteger("lower_bound_bytes") << "\n";
+  for (StringRef name : {"parameters", "optimizer_state", "inputs", "gradients", "activations", "workspace"})
+    os << "  " << llvm::left_justify(name, 16)
+       << llvm::right_justify(humanBytes(*report->getObject("segments")->getInteger(name)), 12) << "\n";
+  // A module whose functions need nothing for a step alone has no peak.
+  if (const llvm::json::Object &peak = *report->getObject("peak"); !peak.empty())
+    os << "peak             at '" << *peak.getString("op") << "' of @" << *peak.getString("graph") << "\n";
+  const llvm::json::Array &holders = *report->getArray("holders");
+  for (const llvm::json::Value &entry : ArrayRef(holders.begin(), holders.end()).take_front(kShownHolders)) {
+    const llvm::json::Object &holder = *entry.getAsObject();
+    os << "  " << llvm::left_justify(*holder.getString("kind"), 16)
+       << llvm::right_justify(humanBytes(*holder.getInteger("bytes")), 12) << "  " << *holder.getString("name") << "\n";
   }
+  if (holders.size() > kShownHolders)
+    os << "  and " << holders.size() - kShownHolders << " more\n";
+  const llvm::json::Object &flops = *report->getObject("flops");
+  os << "work             " << llvm::format("%.3f", *flops.getInteger("forward") / 1e9) << " GFLOP forward, "
+     << llvm::format("%.3f", *flops.getInteger("backward") / 1e9) << " backward and update\n";
   return success();
 }

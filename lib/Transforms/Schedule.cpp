@@ -1,5 +1,5 @@
 // scrimp-schedule: list scheduling for a lower peak. Dependences are those of SSA plus, where bytes are shared (buckets,
-// donated arguments), the order of reads and writes that the given order has.
+// donated arguments), that old contents are read before new ones are written.
 #include "scrimp/Analysis/MemoryUse.h"
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Transforms/Passes.h"
@@ -39,17 +39,37 @@ public:
 
   SmallVector<Operation *, 0> ops;
   SmallVector<SmallVector<unsigned, 4>, 0> successors; // with repetitions
-  /// Whether the given order has an update before the loss that can come after it.
+  /// Whether the given order goes against an edge: it reads an argument that is updated by then, or has an update before
+  /// the loss that can come after it.
   bool isOrderIllegal = false;
 
 private:
   void addEdge(unsigned from, unsigned to) {
-    if (from != to)
-      successors[from].push_back(to);
+    if (from == to)
+      return;
+    successors[from].push_back(to);
+    isOrderIllegal |= from > to;
+  }
+
+  /// Whether the byte at `at` of the storage that `value` lies in is, as `value` means it, still what the argument had
+  /// before the first op.
+  bool meansOldContents(Value value, int64_t at) const {
+    while (auto alias = value.getDefiningOp<AliasOp>()) {
+      Value whole = alias->getOperand(alias.getAliasOperand());
+      int placed = alias.getPlacedOperand();
+      if (placed >= 0) {
+        Place piece = aliases.getPlace(alias->getOperand(placed));
+        if (piece.offset <= at && at < piece.offset + piece.bytes)
+          whole = alias->getOperand(placed);
+      }
+      value = whole;
+    }
+    return isa<BlockArgument>(value);
   }
 
   /// In every storage: each write comes after the reads and the write of the same bytes that precede it. One sweep in
-  /// order; an interval map knows for each byte the last writer and its readers since.
+  /// order; an interval map knows for each byte the last writer and its readers since. An op that means an argument's
+  /// old contents goes before their replacement even if the given order has it after.
   void addStorageEdges() {
     struct Run {
       int64_t end;
@@ -75,8 +95,12 @@ private:
         auto &runs = storages[place.storage];
         cut(runs, place.offset);
         cut(runs, place.offset + place.bytes);
-        for (auto it = runs.lower_bound(place.offset); it != runs.end() && it->first < place.offset + place.bytes; ++it)
-          it->second.readers.push_back(i);
+        for (auto it = runs.lower_bound(place.offset); it != runs.end() && it->first < place.offset + place.bytes; ++it) {
+          if (it->second.writer >= 0 && meansOldContents(operand, it->first))
+            addEdge(i, it->second.writer);
+          else
+            it->second.readers.push_back(i);
+        }
       }
       for (Value result : op->getResults()) {
         Place place = aliases.getPlace(result);
@@ -110,18 +134,24 @@ private:
       return;
     unsigned lossPosition = position.lookup(loss);
     llvm::BitVector before(ops.size()); // what the loss depends on
-    before.set(lossPosition);
-    for (unsigned i = lossPosition; i-- > 0;)
-      if (llvm::any_of(successors[i], [&](unsigned s) { return before.test(s); }))
-        before.set(i);
+    SmallVector<SmallVector<unsigned, 4>, 0> predecessors(ops.size());
+    for (auto [i, list] : llvm::enumerate(successors))
+      for (unsigned s : list)
+        predecessors[s].push_back(i);
+    SmallVector<unsigned> worklist{lossPosition};
+    while (!worklist.empty()) {
+      unsigned i = worklist.pop_back_val();
+      if (before.test(i))
+        continue;
+      before.set(i);
+      llvm::append_range(worklist, predecessors[i]);
+    }
     for (auto [i, op] : llvm::enumerate(ops)) {
       bool isUpdate = !isViewLike(op) && llvm::any_of(op->getResults(), [&](Value result) {
         return isa<BlockArgument>(aliases.getStorages()[aliases.getPlace(result).storage].root);
       });
-      if (!isUpdate || before.test(i))
-        continue;
-      addEdge(lossPosition, i);
-      isOrderIllegal |= i < lossPosition;
+      if (isUpdate && !before.test(i))
+        addEdge(lossPosition, i);
     }
   }
 
@@ -130,8 +160,9 @@ private:
   llvm::DenseMap<Operation *, unsigned> position;
 };
 
-/// Of the ready ops that add to what is live: by the given order, or first what is needed first.
-enum class Preference { GivenOrder, EarliestNeed };
+/// Which ready op comes next. KeepOrder: the first in the given order. The others: what frees most; of those that add
+/// to what is live the first in the given order, or that which is needed first.
+enum class Preference { KeepOrder, GivenOrder, EarliestNeed };
 
 class ListScheduler {
 public:
@@ -155,6 +186,7 @@ public:
     }
   }
 
+  /// Leaves ops out if dependences are cyclic. To be called once.
   SmallVector<unsigned> schedule(Preference preference) {
     size_t count = graph.ops.size();
     SmallVector<unsigned> waitsFor(count, 0), need(count), order;
@@ -163,14 +195,14 @@ public:
         ++waitsFor[s];
     for (unsigned i = count; i-- > 0;) {
       need[i] = i;
-      if (preference == Preference::GivenOrder || graph.successors[i].empty())
+      if (preference != Preference::EarliestNeed || graph.successors[i].empty())
         continue;
       need[i] = count;
       for (unsigned s : graph.successors[i])
         need[i] = std::min(need[i], isViewLike(graph.ops[s]) ? need[s] : s);
     }
     auto makeKey = [&](unsigned i) -> Key {
-      int64_t delta = getDelta(i);
+      int64_t delta = preference == Preference::KeepOrder ? 1 : getDelta(i);
       return delta <= 0 ? Key{delta, need[i], i} : Key{1, need[i], i};
     };
     std::set<Key> ready;
@@ -236,6 +268,8 @@ private:
 };
 
 struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
+  using ScheduleBase::ScheduleBase;
+
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     if (function.isExternal())
@@ -247,9 +281,13 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
     SmallVector<unsigned> best = llvm::to_vector(llvm::seq<unsigned>(0, graph.ops.size()));
     int64_t bestPeak = graph.isOrderIllegal ? std::numeric_limits<int64_t>::max() : getPeak(*aliases);
     MemoryUse use = computeMemoryUse(function, *aliases, /*workers=*/1);
-    for (Preference preference : {Preference::GivenOrder, Preference::EarliestNeed}) {
+    for (Preference preference : {Preference::KeepOrder, Preference::GivenOrder, Preference::EarliestNeed}) {
+      if (keepOrder && preference != Preference::KeepOrder)
+        break;
       SmallVector<unsigned> order = ListScheduler(graph, *aliases, use).schedule(preference);
-      assert(order.size() == graph.ops.size() && "cyclic dependences");
+      // An op that reads both the old and the new contents of the same bytes: the plan's verifier will say so.
+      if (order.size() != graph.ops.size())
+        continue;
       apply(graph, order);
       if (int64_t peak = getPeak(*aliases); peak < bestPeak) {
         bestPeak = peak;

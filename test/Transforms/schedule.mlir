@@ -1,9 +1,13 @@
 // RUN: scrimp-opt %s --scrimp-schedule --split-input-file | FileCheck %s
+// RUN: scrimp-opt %s --scrimp-schedule=keep-order --split-input-file | FileCheck %s --check-prefix=KEEP
 // RUN: scrimp-opt %s --scrimp-schedule --scrimp-plan-memory --split-input-file -o /dev/null
 
 // Both gradients come before both updates; each update frees a gradient, so it runs as soon as its gradient is there:
 // the second gradient needs the first parameter no more.
 // CHECK-LABEL: @updates_early
+// KEEP-LABEL: @updates_early
+// KEEP: scrimp.mul
+// KEEP-NEXT: scrimp.mul
 func.func @updates_early(%x: tensor<8xf32> {scrimp.name = "x", scrimp.input = 0 : i64},
                          %p: tensor<8xf32> {scrimp.name = "p", scrimp.param = "trainable"},
                          %q: tensor<8xf32> {scrimp.name = "q", scrimp.param = "trainable"})
@@ -41,6 +45,25 @@ func.func @update_waits_for_reader(%x: tensor<8xf32> {scrimp.name = "x", scrimp.
   %b0 = scrimp.pack %q0 into %p at 0 : tensor<8xf32>, tensor<16xf32>
   %b1 = scrimp.pack %q1 into %b0 at 8 : tensor<8xf32>, tensor<16xf32>
   return %b1 : tensor<16xf32>
+}
+
+// -----
+
+// The given order reads p after its bytes have been replaced; the value is the old p, so that read goes first.
+// CHECK-LABEL: @late_reader_moves_up
+// KEEP-LABEL: @late_reader_moves_up
+// KEEP: scrimp.mul
+// KEEP: scrimp.sub
+func.func @late_reader_moves_up(%x: tensor<8xf32> {scrimp.name = "x", scrimp.input = 0 : i64},
+                                %p: tensor<16xf32> {scrimp.name = "p", scrimp.param = "trainable"})
+    -> (tensor<16xf32> {scrimp.updates = 1 : i64}, tensor<8xf32> {scrimp.output = "y"}) {
+  // CHECK: scrimp.mul
+  // CHECK: scrimp.sub
+  %p1 = scrimp.view %p at 8 : tensor<16xf32> -> tensor<8xf32>
+  %q1 = scrimp.sub %p1, %x : tensor<8xf32>
+  %b1 = scrimp.pack %q1 into %p at 8 : tensor<8xf32>, tensor<16xf32>
+  %y = scrimp.mul %x, %p1 : tensor<8xf32>
+  return %b1, %y : tensor<16xf32>, tensor<8xf32>
 }
 
 // -----

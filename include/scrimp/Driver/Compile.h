@@ -50,7 +50,7 @@ FailureOr<Compilation> loadModel(const CompileOptions &options, MLIRContext *con
 /// The graph passes, from the imported module to the plan (design, section 2).
 LogicalResult buildPipeline(PassManager &manager, const CompileOptions &options);
 
-/// loadModel and the graph passes.
+/// loadModel and the graph passes; writes options.report.
 FailureOr<Compilation> planModel(const CompileOptions &options, MLIRContext *context);
 
 /// Everything. Errors are reported through the context; nothing is left behind by a failure.

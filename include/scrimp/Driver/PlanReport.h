@@ -6,7 +6,8 @@
 
 namespace mlir::scrimp {
 
-/// Plans the model and prints peak, lower bound, segments and the largest holders; writes options.report.
+/// Plans the model and prints peak, lower bound, segments, where the peak is and who holds most of it (Report.h says
+/// what these are).
 LogicalResult printPlan(const CompileOptions &options, MLIRContext *context, llvm::raw_ostream &os);
 
 /// Lists each parameter and buffer: name, shape, role, the reason for the role, further names.

@@ -120,11 +120,17 @@ def Schedule : Pass<"scrimp-schedule", "::mlir::func::FuncOp"> {
     what only adds, the earlier in the given order, or that which is needed earliest, whichever has the lower peak. Where
     a result is the loss, updates of arguments come after it: a step whose loss is not finite then changes nothing.
 
-    Requires: one block; an order in which the plan would be legal.
-    Ensures: the peak (the largest live set, as scrimp-plan-memory counts it) is not higher than before.
+    An op that means an argument's old contents is moved before the update if the given order has it after.
+
+    Requires: one block.
+    Ensures: the peak (the largest live set, as scrimp-plan-memory counts it) is not higher than before, unless the
+    given order was not legal.
     Fails: if the alias model does (see scrimp-plan-memory).
     Example: test/Transforms/schedule.mlir
   }];
+  let options = [
+    Option<"keepOrder", "keep-order", "bool", "false", "Change no more of the order than makes it legal">
+  ];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 

@@ -1,0 +1,32 @@
+// What a plan says about memory and work: the content of `--report memory.json` and of `scrimp-plan`.
+#ifndef SCRIMP_PLANNER_REPORT_H
+#define SCRIMP_PLANNER_REPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/JSON.h"
+
+namespace mlir::scrimp {
+
+/// What the process needs beside the arena at most: code, the library's pools, stacks.
+constexpr int64_t kProcessBytesBesideArena = 64 << 20;
+
+/// The report of a planned module:
+///
+///   peak_bytes             the arena: what is allocated, to the byte
+///   lower_bound_bytes      no placement of this schedule takes less
+///   process_bytes          an estimate: the arena and kProcessBytesBesideArena
+///   segments               {parameters, optimizer_state, gradients, activations, workspace, inputs}: bytes; their sum is
+///                          the arena. The transient three are what each holds at the peak; activations has the rest
+///   peak                   {graph, op, location, live_bytes}: where the largest live set is
+///   holders                of the persistent bytes and of those live at that op, largest first:
+///                          [{name, location, kind, bytes}]
+///   graphs                 by name: {ops, buffers, live_bytes}: transient buffers, and the most of them at once
+///   flops                  of one training step: {forward, backward, recompute}. Forward is what the loss depends on,
+///                          backward everything else, updates included
+///
+/// Buckets are listed by member. Fails after an error if the module has no plan.
+FailureOr<llvm::json::Object> buildMemoryReport(ModuleOp module);
+
+} // namespace mlir::scrimp
+
+#endif

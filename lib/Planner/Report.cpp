@@ -1,0 +1,170 @@
+#include "scrimp/Planner/Report.h"
+
+#include "scrimp/Analysis/MemoryUse.h"
+#include "scrimp/Dialect/Scrimp.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+using llvm::json::Array;
+using llvm::json::Object;
+
+/// file:line:column where the location has one.
+static std::string describe(Location loc) {
+  std::string text;
+  loc->walk([&](Location inner) {
+    if (auto file = dyn_cast<FileLineColLoc>(inner); file && text.empty())
+      text = (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ":" + Twine(file.getColumn())).str();
+    return WalkResult::advance();
+  });
+  return text;
+}
+
+namespace {
+struct Holder {
+  std::string name, location;
+  StringRef kind;
+  int64_t bytes;
+};
+
+class ReportBuilder {
+public:
+  ReportBuilder(ModuleOp module, DictionaryAttr plan) : module(module), plan(plan) {}
+
+  FailureOr<Object> build() {
+    for (auto function : module.getOps<func::FuncOp>())
+      if (!function.isExternal() && failed(addFunction(function)))
+        return failure();
+    Object segments;
+    for (Attribute entry : plan.getAs<ArrayAttr>("segments")) {
+      auto segment = cast<DictionaryAttr>(entry);
+      segments[segment.getAs<StringAttr>("name").getValue()] = segment.getAs<IntegerAttr>("bytes").getInt();
+    }
+    std::vector<Holder> holders = std::move(persistent);
+    llvm::append_range(holders, atPeak);
+    llvm::sort(holders, [](const Holder &a, const Holder &b) {
+      return std::tie(b.bytes, a.name, a.location) < std::tie(a.bytes, b.name, b.location);
+    });
+    Array list;
+    for (const Holder &holder : holders)
+      if (holder.bytes > 0)
+        list.push_back(Object{{"name", holder.name},
+                              {"location", holder.location},
+                              {"kind", holder.kind},
+                              {"bytes", holder.bytes}});
+    return Object{{"peak_bytes", number("arena_bytes")},
+                  {"lower_bound_bytes", number("lower_bound_bytes")},
+                  {"process_bytes", number("arena_bytes") + kProcessBytesBesideArena},
+                  {"segments", std::move(segments)},
+                  {"peak", std::move(peak)},
+                  {"holders", std::move(list)},
+                  {"graphs", std::move(graphs)},
+                  {"flops", std::move(flops)}};
+  }
+
+private:
+  int64_t number(StringRef name) { return plan.getAs<IntegerAttr>(name).getInt(); }
+
+  LogicalResult addFunction(func::FuncOp function) {
+    FailureOr<Aliases> aliases = Aliases::compute(function);
+    if (failed(aliases))
+      return failure();
+    MemoryUse use = computeMemoryUse(function, *aliases, number("workers"));
+    for (const PersistentBlock &block : use.persistent)
+      if (known.insert(block.key).second)
+        addPersistent(function, block);
+    planner::Problem problem = use.getProblem(number("alignment"));
+    int step = 0;
+    int64_t live = planner::lowerBound(problem, &step);
+    graphs[function.getName()] = Object{{"ops", static_cast<int64_t>(use.ops.size()) - 1},
+                                        {"buffers", static_cast<int64_t>(problem.buffers.size())},
+                                        {"live_bytes", live}};
+    if (live > mostLive) {
+      mostLive = live;
+      setPeak(function, use, step);
+    }
+    if (function.getName() == "train" || !hasFlops)
+      addFlops(function, use);
+    return success();
+  }
+
+  void addPersistent(func::FuncOp function, const PersistentBlock &block) {
+    StringRef kind = stringifySegment(block.segment);
+    std::string location = describe(block.root.getLoc());
+    auto argument = dyn_cast<BlockArgument>(block.root);
+    auto members = argument ? function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "scrimp.members")
+                            : ArrayAttr();
+    int64_t rest = block.bytes;
+    int64_t elementBytes = llvm::divideCeil(tensorType(block.root).getElementTypeBitWidth(), 8);
+    for (Attribute entry : members ? members.getValue() : ArrayRef<Attribute>()) {
+      auto member = cast<DictionaryAttr>(entry);
+      int64_t bytes = elementBytes;
+      if (auto shape = member.getAs<DenseI64ArrayAttr>("shape"))
+        for (int64_t size : shape.asArrayRef())
+          bytes *= size;
+      persistent.push_back({member.getAs<StringAttr>("name").getValue().str(), location, kind, bytes});
+      rest -= bytes;
+    }
+    std::string name = block.root.getDefiningOp() ? block.key : userNameOf(block.root);
+    if (rest > 0)
+      persistent.push_back({members ? "padding of " + name : name, location, kind, rest});
+  }
+
+  void setPeak(func::FuncOp function, const MemoryUse &use, int step) {
+    Operation *op = use.ops[step];
+    peak = Object{{"graph", function.getName()},
+                  {"op", userNameOf(op)},
+                  {"location", describe(op->getLoc())},
+                  {"live_bytes", mostLive}};
+    atPeak.clear();
+    for (const TransientBlock &block : use.transient) {
+      std::optional<Segment> segment = block.getSegmentAt(step);
+      if (!segment)
+        continue;
+      const Tenant *tenant = block.getTenantAt(step);
+      Operation *owner = tenant ? tenant->root.getDefiningOp() : block.workspaceOf;
+      atPeak.push_back({userNameOf(owner), describe(owner->getLoc()), stringifySegment(*segment), block.bytes});
+    }
+  }
+
+  void addFlops(func::FuncOp function, const MemoryUse &use) {
+    hasFlops = true;
+    llvm::SmallDenseSet<Operation *> forward;
+    SmallVector<Operation *> worklist;
+    auto visit = [&](Value value) {
+      if (Operation *op = value.getDefiningOp(); op && forward.insert(op).second)
+        worklist.push_back(op);
+    };
+    for (auto [i, value] : llvm::enumerate(use.ops.back()->getOperands())) {
+      auto output = function.getResultAttrOfType<StringAttr>(i, ScrimpDialect::kOutput);
+      if (output && output.getValue() != "grad_norm")
+        visit(value);
+    }
+    while (!worklist.empty())
+      for (Value operand : worklist.pop_back_val()->getOperands())
+        visit(operand);
+    int64_t counts[2] = {};
+    for (Operation *op : use.ops)
+      if (auto cost = dyn_cast<CostOp>(op))
+        counts[!forward.contains(op)] += cost.getFlops();
+    flops = Object{{"forward", counts[0]}, {"backward", counts[1]}, {"recompute", 0}};
+  }
+
+  ModuleOp module;
+  DictionaryAttr plan;
+  llvm::StringSet<> known;
+  std::vector<Holder> persistent, atPeak;
+  Object graphs, peak, flops;
+  int64_t mostLive = -1;
+  bool hasFlops = false;
+};
+} // namespace
+
+FailureOr<Object> mlir::scrimp::buildMemoryReport(ModuleOp module) {
+  auto plan = module->getAttrOfType<DictionaryAttr>("scrimp.plan");
+  if (!plan)
+    return module.emitError() << "has no plan; run scrimp-plan-memory";
+  return ReportBuilder(module, plan).build();
+}

@@ -1,0 +1,231 @@
+// Random graphs are scheduled and planned; the plan's own verifier, which runs in every compile, judges. Besides, plans
+// are broken on purpose, and the verifier has to notice.
+#include "scrimp/Analysis/MemoryUse.h"
+#include "scrimp/Analysis/PlanVerifier.h"
+#include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Transforms/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+
+#include "gtest/gtest.h"
+
+#include <chrono>
+#include <random>
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+namespace {
+
+/// Builds @train and @eval over `count` random ops: members of a bucket that are read at random, a loss, gradients by
+/// arbitrary formulas, updates in place.
+class RandomGraph {
+public:
+  RandomGraph(MLIRContext &context, unsigned seed, int count)
+      : random(seed), count(count), builder(&context), loc(builder.getUnknownLoc()) {}
+
+  OwningOpRef<ModuleOp> build() {
+    OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+    for (StringRef name : {"train", "eval"}) {
+      builder.setInsertionPointToEnd(module->getBody());
+      buildFunction(name);
+    }
+    return module;
+  }
+
+private:
+  static constexpr int64_t kMember = 96, kMembers = 6;
+
+  int pick(int below) { return random() % below; }
+  Value pickValue() { return values[values.size() - 1 - pick(std::min<int>(values.size(), pick(4) ? 6 : 60))]; }
+  RankedTensorType type(ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, builder.getF32Type()); }
+  RankedTensorType pickType() {
+    static const int64_t sizes[] = {0, 1, 3, 8, 16, 40};
+    return type({sizes[pick(6)], sizes[1 + pick(5)]});
+  }
+  Value sumOf(Value x) { return ReduceOp::create(builder, loc, ReduceKind::sum, x, ArrayRef<int64_t>{0, 1}); }
+
+  void buildFunction(StringRef name) {
+    bool isTrain = name == "train";
+    SmallVector<Type> results{type({})};
+    if (isTrain)
+      results.push_back(type({kMember * kMembers}));
+    auto function = func::FuncOp::create(
+        builder, loc, name, builder.getFunctionType({type({16, 40}), type({kMember * kMembers})}, results));
+    function.setArgAttr(0, "scrimp.name", builder.getStringAttr("x"));
+    function.setArgAttr(0, "scrimp.input", builder.getI64IntegerAttr(0));
+    function.setArgAttr(1, "scrimp.name", builder.getStringAttr("bucket"));
+    function.setArgAttr(1, "scrimp.param", builder.getStringAttr("trainable"));
+    function.setResultAttr(0, "scrimp.output", builder.getStringAttr("loss"));
+    if (isTrain)
+      function.setResultAttr(1, "scrimp.updates", builder.getI64IntegerAttr(1));
+    builder.setInsertionPointToStart(function.addEntryBlock());
+    Value bucket = function.getArgument(1);
+    SmallVector<Value> members;
+    values.assign(1, function.getArgument(0));
+    for (int64_t m = 0; m < kMembers; ++m) {
+      members.push_back(ViewOp::create(builder, loc, type({kMember}), bucket, m * kMember));
+      values.push_back(ReshapeOp::create(builder, loc, type({8, 12}), members[m]));
+    }
+    for (int i = 0; i < count; ++i)
+      addOp();
+    SmallVector<Value> returned{sumOf(pickValue())};
+    if (isTrain) {
+      // All gradients come before the first update: some read other members.
+      SmallVector<Value> gradients;
+      for (Value member : members) {
+        Value factor = BroadcastOp::create(builder, loc, type({kMember}), sumOf(pickValue()));
+        gradients.push_back(MulOp::create(builder, loc, member, factor));
+      }
+      for (auto [m, member] : llvm::enumerate(members))
+        bucket = PackOp::create(builder, loc, bucket, SubOp::create(builder, loc, member, gradients[m]), m * kMember);
+      returned.push_back(bucket);
+    }
+    func::ReturnOp::create(builder, loc, returned);
+  }
+
+  void addOp() {
+    Value x = pickValue();
+    switch (pick(7)) {
+    case 0:
+      values.push_back(ExpOp::create(builder, loc, x));
+      return;
+    case 1:
+      values.push_back(TransposeOp::create(builder, loc, x, ArrayRef<int64_t>{1, 0}));
+      return;
+    case 2:
+      for (int tries = 0; tries < 20; ++tries)
+        if (Value y = pickValue(); y.getType() == x.getType()) {
+          values.push_back(AddOp::create(builder, loc, x, y));
+          return;
+        }
+      values.push_back(TanhOp::create(builder, loc, x));
+      return;
+    case 3:
+      values.push_back(MatmulOp::create(builder, loc, x, x, false, true));
+      return;
+    case 4:
+      values.push_back(BroadcastOp::create(builder, loc, pickType(), sumOf(x)));
+      return;
+    case 5:
+      values.push_back(ReshapeOp::create(builder, loc, type({1, tensorType(x).getNumElements()}), x));
+      return;
+    default:
+      addKernel(x);
+    }
+  }
+
+  /// A kernel with two results, one of which is perhaps read by nobody. Sometimes one is a transpose.
+  void addKernel(Value x) {
+    auto kernel = KernelRegionOp::create(builder, loc, TypeRange{x.getType(), x.getType()}, ValueRange{x});
+    OpBuilder::InsertionGuard guard(builder);
+    Block *body = builder.createBlock(&kernel.getBody(), {}, x.getType(), loc);
+    Value a = TanhOp::create(builder, loc, body->getArgument(0)), b;
+    if (pick(2) || shapeOf(x)[0] != shapeOf(x)[1])
+      b = NegOp::create(builder, loc, a);
+    else
+      b = TransposeOp::create(builder, loc, a, ArrayRef<int64_t>{1, 0});
+    YieldOp::create(builder, loc, ValueRange{a, b});
+    values.push_back(kernel.getResult(pick(2)));
+  }
+
+  std::mt19937 random;
+  int count;
+  OpBuilder builder;
+  Location loc;
+  SmallVector<Value> values;
+};
+
+struct Plan : testing::Test {
+  Plan() {
+    static const bool registered = (registerScrimpPasses(), true);
+    (void)registered;
+    context.loadDialect<ScrimpDialect, func::FuncDialect>();
+    context.getDiagEngine().registerHandler([&](Diagnostic &diagnostic) { lastError = diagnostic.str(); });
+  }
+
+  LogicalResult run(ModuleOp module, StringRef pipeline) {
+    PassManager manager(&context);
+    std::string error;
+    llvm::raw_string_ostream stream(error);
+    if (failed(parsePassPipeline(pipeline, manager, stream)))
+      ADD_FAILURE() << error;
+    return manager.run(module);
+  }
+
+  int64_t planned(ModuleOp module, StringRef name) {
+    return cast<IntegerAttr>(module->getAttrOfType<DictionaryAttr>("scrimp.plan").get(name)).getInt();
+  }
+
+  MLIRContext context;
+  std::string lastError;
+};
+
+constexpr StringLiteral kPlan = "scrimp-plan-memory", kBoth = "func.func(scrimp-schedule),scrimp-plan-memory";
+} // namespace
+
+TEST_F(Plan, RandomGraphsAreValidAndNearTheBound) {
+  double worst = 1, saved = 0;
+  for (unsigned seed = 0; seed < 150; ++seed) {
+    OwningOpRef<ModuleOp> module = RandomGraph(context, seed, 5 + seed).build();
+    ASSERT_TRUE(succeeded(verify(*module))) << seed << ": " << lastError;
+    ASSERT_TRUE(succeeded(run(*module, kPlan))) << seed << ": " << lastError;
+    int64_t given = planned(*module, "lower_bound_bytes");
+    ASSERT_TRUE(succeeded(run(*module, kBoth))) << seed << ": " << lastError;
+    int64_t peak = planned(*module, "arena_bytes"), bound = planned(*module, "lower_bound_bytes");
+    EXPECT_LE(bound, given) << seed;
+    EXPECT_GE(peak, bound) << seed;
+    EXPECT_LE(peak, 1.25 * bound) << seed;
+    worst = std::max(worst, double(peak) / bound);
+    saved += 1 - double(bound) / given;
+  }
+  RecordProperty("worst_peak_over_bound", std::to_string(worst));
+  RecordProperty("mean_saved_by_schedule", std::to_string(saved / 150));
+}
+
+// Moving one buffer onto another that is live at the same op must be noticed, wherever it is.
+TEST_F(Plan, VerifierNoticesAnyOverlap) {
+  int broken = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    OwningOpRef<ModuleOp> module = RandomGraph(context, seed, 30).build();
+    ASSERT_TRUE(succeeded(run(*module, kBoth))) << seed << ": " << lastError;
+    auto function = module->lookupSymbol<func::FuncOp>("train");
+    FailureOr<Aliases> aliases = Aliases::compute(function);
+    MemoryUse use = computeMemoryUse(function, *aliases, 1);
+    std::mt19937 random(seed);
+    for (int tries = 0; tries < 40; ++tries) {
+      TransientBlock &a = use.transient[random() % use.transient.size()];
+      TransientBlock &b = use.transient[random() % use.transient.size()];
+      // b is written while a is live, and read later than that.
+      if (a.bytes == 0 || b.bytes == 0 || a.tenants.size() != 1 || b.tenants.size() != 1 || a.first >= b.first ||
+          a.last <= b.first || b.last == b.first)
+        continue;
+      auto x = cast<OpResult>(a.tenants[0].root), y = cast<OpResult>(b.tenants[0].root);
+      auto offsetsOf = [](OpResult r) { return r.getOwner()->getAttrOfType<DenseI64ArrayAttr>("scrimp.offsets"); };
+      DenseI64ArrayAttr before = offsetsOf(y);
+      SmallVector<int64_t> offsets(before.asArrayRef());
+      offsets[y.getResultNumber()] = offsetsOf(x)[x.getResultNumber()];
+      y.getOwner()->setAttr("scrimp.offsets", DenseI64ArrayAttr::get(&context, offsets));
+      EXPECT_TRUE(failed(verifyPlan(*module))) << seed;
+      y.getOwner()->setAttr("scrimp.offsets", before);
+      ++broken;
+    }
+    EXPECT_TRUE(succeeded(verifyPlan(*module)));
+  }
+  EXPECT_GT(broken, 100);
+}
+
+TEST_F(Plan, TenThousandOpsAreScheduledAndPlannedQuickly) {
+  OwningOpRef<ModuleOp> module = RandomGraph(context, 7, 10'000).build();
+  auto start = std::chrono::steady_clock::now();
+  auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  ASSERT_TRUE(succeeded(run(*module, "func.func(scrimp-schedule)"))) << lastError;
+  RecordProperty("schedule_seconds", std::to_string(seconds()));
+  EXPECT_LT(seconds(), 5);
+  ASSERT_TRUE(succeeded(run(*module, kPlan))) << lastError;
+  RecordProperty("plan_seconds", std::to_string(seconds()));
+  EXPECT_LT(seconds(), 15);
+}
