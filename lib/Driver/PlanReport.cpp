@@ -70,7 +70,8 @@ LogicalResult mlir::scrimp::printPlan(const CompileOptions &options, MLIRContext
   if (const llvm::json::Object &peak = *report->getObject("peak"); !peak.empty())
     os << "peak             at '" << *peak.getString("op") << "' of @" << *peak.getString("graph") << "\n";
   const llvm::json::Array &holders = *report->getArray("holders");
-  for (const llvm::json::Value &entry : ArrayRef(holders.begin(), holders.end()).take_front(kShownHolders)) {
+  auto shown = holders.begin() + std::min(holders.size(), kShownHolders);
+  for (const llvm::json::Value &entry : llvm::make_range(holders.begin(), shown)) {
     const llvm::json::Object &holder = *entry.getAsObject();
     os << "  " << llvm::left_justify(*holder.getString("kind"), 16)
        << llvm::right_justify(humanBytes(*holder.getInteger("bytes")), 12) << "  " << *holder.getString("name") << "\n";

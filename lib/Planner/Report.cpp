@@ -42,6 +42,9 @@ public:
       auto segment = cast<DictionaryAttr>(entry);
       segments[segment.getAs<StringAttr>("name").getValue()] = segment.getAs<IntegerAttr>("bytes").getInt();
     }
+    int64_t persistentBytes = 0;
+    for (StringRef name : {"parameters", "optimizer_state", "inputs"})
+      persistentBytes += *segments.getInteger(name);
     std::vector<Holder> holders = std::move(persistent);
     llvm::append_range(holders, atPeak);
     llvm::sort(holders, [](const Holder &a, const Holder &b) {
@@ -57,6 +60,7 @@ public:
     return Object{{"peak_bytes", number("arena_bytes")},
                   {"lower_bound_bytes", number("lower_bound_bytes")},
                   {"process_bytes", number("arena_bytes") + kProcessBytesBesideArena},
+                  {"unshared_bytes", persistentBytes + unshared},
                   {"segments", std::move(segments)},
                   {"peak", std::move(peak)},
                   {"holders", std::move(list)},
@@ -81,6 +85,9 @@ private:
     graphs[function.getName()] = Object{{"ops", static_cast<int64_t>(use.ops.size()) - 1},
                                         {"buffers", static_cast<int64_t>(problem.buffers.size())},
                                         {"live_bytes", live}};
+    if (function.getName() == "train")
+      for (const TransientBlock &block : use.transient)
+        unshared += block.bytes * std::max<int64_t>(1, block.tenants.size());
     if (live > mostLive) {
       mostLive = live;
       setPeak(function, use, step);
@@ -157,6 +164,7 @@ private:
   llvm::StringSet<> known;
   std::vector<Holder> persistent, atPeak;
   Object graphs, peak, flops;
+  int64_t unshared = 0; // bytes of all values of @train, had each its own
   int64_t mostLive = -1;
   bool hasFlops = false;
 };

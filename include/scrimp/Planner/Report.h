@@ -15,6 +15,7 @@ constexpr int64_t kProcessBytesBesideArena = 64 << 20;
 ///   peak_bytes             the arena: what is allocated, to the byte
 ///   lower_bound_bytes      no placement of this schedule takes less
 ///   process_bytes          an estimate: the arena and kProcessBytesBesideArena
+///   unshared_bytes         what a step would take if no two values shared bytes
 ///   segments               {parameters, optimizer_state, gradients, activations, workspace, inputs}: bytes; their sum is
 ///                          the arena. The transient three are what each holds at the peak; activations has the rest
 ///   peak                   {graph, op, location, live_bytes}: where the largest live set is
