@@ -234,6 +234,10 @@ LogicalResult Verifier::runKernel(KernelRegionOp kernel, ArrayRef<const HostTens
 }
 
 LogicalResult Verifier::runBlock(Block &block, MutableArrayRef<HostTensor> results) {
+  llvm::DenseMap<Value, int64_t> usesLeft;
+  for (Operation &op : block)
+    for (Value operand : op.getOperands())
+      ++usesLeft[operand];
   for (Operation &op : block.without_terminator()) {
     SmallVector<const HostTensor *> operands;
     for (Value operand : op.getOperands())
@@ -253,8 +257,12 @@ LogicalResult Verifier::runBlock(Block &block, MutableArrayRef<HostTensor> resul
       for (HostTensor &output : outputs)
         output.roundToType();
     }
+    for (Value operand : op.getOperands())
+      if (--usesLeft[operand] == 0)
+        values.erase(operand);
     for (auto [result, output] : llvm::zip(op.getResults(), outputs))
-      values[result] = std::move(output);
+      if (usesLeft.lookup(result) > 0)
+        values[result] = std::move(output);
   }
   for (auto [result, operand] : llvm::zip(results, block.getTerminator()->getOperands()))
     result = values[operand];
