@@ -1,3 +1,5 @@
+// Compiled kernels beside the interpreter: launches in every way the runtime may choose, and comparisons that know how
+// much rounding can do. Operands of each op are what compiled code gave, so that errors do not add up.
 #include "scrimp/Codegen/Verify.h"
 
 #include "scrimp/Analysis/Aliases.h"
@@ -185,9 +187,9 @@ LogicalResult Verifier::compare(KernelRegionOp kernel, unsigned result, ArrayRef
     if (same)
       continue;
     Operation *op = kernel.getBody().front().getTerminator()->getOperand(result).getDefiningOp();
-    auto diag = kernel.emitError() << "kernel " << kernel->getAttr("scrimp.symbol") << " differs from the interpreter: '"
-                                   << op->getName() << "' element " << i << " of " << expected.getType() << " is "
-                                   << llvm::formatv("{0:e9}", a).str() << ", expected "
+    auto diag = kernel.emitError() << "kernel " << kernel->getAttr("scrimp.symbol")
+                                   << " differs from the interpreter: '" << op->getName() << "' element " << i << " of "
+                                   << expected.getType() << " is " << llvm::formatv("{0:e9}", a).str() << ", expected "
                                    << llvm::formatv("{0:e9}", e).str();
     diag.attachNote(op->getLoc()) << "computed here";
     return failure();
@@ -284,7 +286,8 @@ LogicalResult mlir::scrimp::verifyKernels(ModuleOp module, func::FuncOp function
   return verifier.runBlock(function.getBody().front(), results);
 }
 
-//===-- Arguments --------------------------------------------------------------------------------------------------===//
+//===-- Arguments
+//--------------------------------------------------------------------------------------------------===//
 
 namespace {
 /// SplitMix64.
