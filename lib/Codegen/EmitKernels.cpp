@@ -1,5 +1,5 @@
-// Loops for scrimp.kernel regions. A map kernel is one loop nest around the composition of its ops' element functions; a
-// rows kernel is a loop over its op's units.
+// Loops for scrimp.kernel regions. A map kernel is one loop nest around the composition of its ops' element functions;
+// a rows kernel is a loop over its op's units.
 #include "scrimp/Analysis/Aliases.h"
 #include "scrimp/Codegen/Kernels.h"
 
@@ -78,8 +78,8 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::emitKernels(ModuleOp module, int6
     }
     kernel->setAttr("scrimp.symbol", builder.getStringAttr(emitted.symbol));
     kernel->setAttr("scrimp.units", builder.getI64IntegerAttr(emitted.shape.units));
-    kernel->setAttr("scrimp.grain", builder.getI64IntegerAttr(
-                                        getGrain(kernel, emitted.shape.units, emitted.shape.unitIsElement)));
+    kernel->setAttr("scrimp.grain",
+                    builder.getI64IntegerAttr(getGrain(kernel, emitted.shape.units, emitted.shape.unitIsElement)));
     return WalkResult::skip();
   });
   if (result.wasInterrupted())

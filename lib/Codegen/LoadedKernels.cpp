@@ -1,3 +1,4 @@
+// Kernels in this process, by ORC, from the same bytes that go into an object file.
 #include "scrimp/Codegen/LoadedKernels.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -25,8 +26,8 @@ FailureOr<LoadedKernels> LoadedKernels::load(ModuleOp kernels, const CpuOptions 
     return fail(created.takeError());
   loaded.jit = std::move(*created);
   // libm is in this process.
-  auto process = llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(
-      loaded.jit->getDataLayout().getGlobalPrefix());
+  auto process =
+      llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(loaded.jit->getDataLayout().getGlobalPrefix());
   if (!process)
     return fail(process.takeError());
   loaded.jit->getMainJITDylib().addGenerator(std::move(*process));

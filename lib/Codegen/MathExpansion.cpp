@@ -18,8 +18,7 @@ using namespace mlir::scrimp;
 
 namespace {
 /// A call of the libm function `name` (f64) or `name`f (f32), for ops that upstream's conversions would compute badly.
-template <typename Op>
-struct CallLibm : OpRewritePattern<Op> {
+template <typename Op> struct CallLibm : OpRewritePattern<Op> {
   CallLibm(MLIRContext *context, StringRef name) : OpRewritePattern<Op>(context), name(name) {}
 
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
@@ -166,8 +165,9 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<>> {
     }
     patterns.add<ExpandExp, ExpandTanh, ScaleDenormalLog, PowByProducts>(&getContext());
     RewritePatternSet upstream(&getContext());
-    populateMathPolynomialApproximationPatterns(
-        upstream, [](StringRef name) { return llvm::is_contained({"math.erf", "math.log"}, name); });
+    populateMathPolynomialApproximationPatterns(upstream, [](StringRef name) {
+      return llvm::is_contained({"math.erf", "math.log"}, name);
+    });
     if (!hasFma)
       upstream.add<SplitFma>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))) ||
@@ -196,8 +196,7 @@ struct RoundToOddFirst : OpRewritePattern<arith::TruncFOp> {
         arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OGT, math::AbsFOp::create(rewriter, loc, wide),
                               math::AbsFOp::create(rewriter, loc, x));
     Value bits = arith::BitcastOp::create(rewriter, loc, i32, narrow);
-    Value towardsZero =
-        arith::SubIOp::create(rewriter, loc, bits, arith::ExtUIOp::create(rewriter, loc, i32, outward));
+    Value towardsZero = arith::SubIOp::create(rewriter, loc, bits, arith::ExtUIOp::create(rewriter, loc, i32, outward));
     Value odd = arith::OrIOp::create(rewriter, loc, towardsZero, arith::ExtUIOp::create(rewriter, loc, i32, inexact));
     Value result = arith::BitcastOp::create(rewriter, loc, f32, odd);
     rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op.getType(), result);
@@ -205,8 +204,7 @@ struct RoundToOddFirst : OpRewritePattern<arith::TruncFOp> {
   }
 };
 
-template <typename Op>
-struct ConvertThroughF64 : OpRewritePattern<Op> {
+template <typename Op> struct ConvertThroughF64 : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
 
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {

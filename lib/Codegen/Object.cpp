@@ -62,8 +62,8 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> mlir::scrimp::createTargetM
 
 FailureOr<std::unique_ptr<llvm::Module>> mlir::scrimp::translateKernels(ModuleOp kernels, llvm::TargetMachine &target,
                                                                         llvm::LLVMContext &context) {
-  bool hasFma = target.getMCSubtargetInfo()->checkFeatures("+fma") ||
-                target.getTargetTriple().getArch() != llvm::Triple::x86_64;
+  bool hasFma =
+      target.getMCSubtargetInfo()->checkFeatures("+fma") || target.getTargetTriple().getArch() != llvm::Triple::x86_64;
   FailureOr<OwningOpRef<ModuleOp>> lowered = lowerKernelsToLLVM(kernels, hasFma);
   if (failed(lowered))
     return failure();

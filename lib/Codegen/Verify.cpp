@@ -1,3 +1,5 @@
+// Compiled kernels beside the interpreter: launches in every way the runtime may choose, and comparisons that know how
+// much rounding can do. Operands of each op are what compiled code gave, so that errors do not add up.
 #include "scrimp/Codegen/Verify.h"
 
 #include "scrimp/Analysis/Aliases.h"
@@ -185,9 +187,9 @@ LogicalResult Verifier::compare(KernelRegionOp kernel, unsigned result, ArrayRef
     if (same)
       continue;
     Operation *op = kernel.getBody().front().getTerminator()->getOperand(result).getDefiningOp();
-    auto diag = kernel.emitError() << "kernel " << kernel->getAttr("scrimp.symbol") << " differs from the interpreter: '"
-                                   << op->getName() << "' element " << i << " of " << expected.getType() << " is "
-                                   << llvm::formatv("{0:e9}", a).str() << ", expected "
+    auto diag = kernel.emitError() << "kernel " << kernel->getAttr("scrimp.symbol")
+                                   << " differs from the interpreter: '" << op->getName() << "' element " << i << " of "
+                                   << expected.getType() << " is " << llvm::formatv("{0:e9}", a).str() << ", expected "
                                    << llvm::formatv("{0:e9}", e).str();
     diag.attachNote(op->getLoc()) << "computed here";
     return failure();
@@ -234,6 +236,10 @@ LogicalResult Verifier::runKernel(KernelRegionOp kernel, ArrayRef<const HostTens
 }
 
 LogicalResult Verifier::runBlock(Block &block, MutableArrayRef<HostTensor> results) {
+  llvm::DenseMap<Value, int64_t> usesLeft;
+  for (Operation &op : block)
+    for (Value operand : op.getOperands())
+      ++usesLeft[operand];
   for (Operation &op : block.without_terminator()) {
     SmallVector<const HostTensor *> operands;
     for (Value operand : op.getOperands())
@@ -253,8 +259,12 @@ LogicalResult Verifier::runBlock(Block &block, MutableArrayRef<HostTensor> resul
       for (HostTensor &output : outputs)
         output.roundToType();
     }
+    for (Value operand : op.getOperands())
+      if (--usesLeft[operand] == 0)
+        values.erase(operand);
     for (auto [result, output] : llvm::zip(op.getResults(), outputs))
-      values[result] = std::move(output);
+      if (usesLeft.lookup(result) > 0)
+        values[result] = std::move(output);
   }
   for (auto [result, operand] : llvm::zip(results, block.getTerminator()->getOperands()))
     result = values[operand];
@@ -276,7 +286,8 @@ LogicalResult mlir::scrimp::verifyKernels(ModuleOp module, func::FuncOp function
   return verifier.runBlock(function.getBody().front(), results);
 }
 
-//===-- Arguments --------------------------------------------------------------------------------------------------===//
+//===-- Arguments
+//--------------------------------------------------------------------------------------------------===//
 
 namespace {
 /// SplitMix64.

@@ -34,9 +34,8 @@ static void fuseIntoOnlyReader(FusionGroups &groups, Block &block) {
     if (!isFusibleMap(&op) || op.use_empty())
       continue;
     Operation *reader = *op.user_begin();
-    bool onlyOne = llvm::all_of(op.getUses(), [&](OpOperand &use) {
-      return isPointwiseUse(use) && groups.sameGroup(use.getOwner(), reader);
-    });
+    bool onlyOne = llvm::all_of(
+        op.getUses(), [&](OpOperand &use) { return isPointwiseUse(use) && groups.sameGroup(use.getOwner(), reader); });
     if (onlyOne && (!groups.isReadBeforeUpdate(&op) || groups.mayFuse(&op, reader)))
       groups.fuse(reader, &op);
   }
@@ -61,7 +60,8 @@ struct Node {
 } // namespace
 
 /// The nodes that define what `op` reads, seen through free producers, which are copied.
-static void collectSources(Operation *op, const DenseMap<Operation *, unsigned> &nodeOf, llvm::SetVector<unsigned> &out) {
+static void collectSources(Operation *op, const DenseMap<Operation *, unsigned> &nodeOf,
+                           llvm::SetVector<unsigned> &out) {
   for (Value operand : op->getOperands()) {
     Operation *source = operand.getDefiningOp();
     if (!source)
@@ -174,8 +174,8 @@ static void buildKernel(OpBuilder &builder, ArrayRef<Operation *> ops) {
 static LogicalResult checkOnlyKernels(Block &block) {
   for (Operation &op : block.without_terminator()) {
     auto kernel = dyn_cast<KernelOp>(op);
-    bool isCall = kernel && (kernel.getKernelFamily() == KernelFamily::Library ||
-                             kernel.getKernelFamily() == KernelFamily::View);
+    bool isCall =
+        kernel && (kernel.getKernelFamily() == KernelFamily::Library || kernel.getKernelFamily() == KernelFamily::View);
     if (!isa<KernelRegionOp>(op) && !isCall && !isStoredConstant(&op))
       return op.emitError() << "'" << op.getName() << "' has no kernel: it must implement KernelOp, or be lowered "
                             << "before scrimp-form-kernels";

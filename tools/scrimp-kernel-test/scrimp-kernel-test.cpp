@@ -101,8 +101,10 @@ int main(int argc, char **argv) {
       return 0;
     }
     auto start = std::chrono::steady_clock::now();
-    FailureOr<std::string> code = compileKernels(
-        **kernels, options.cpu, time ? CodeKind::Object : emit == Emit::LLVM ? CodeKind::LLVM : CodeKind::Assembly);
+    FailureOr<std::string> code = compileKernels(**kernels, options.cpu,
+                                                 time                 ? CodeKind::Object
+                                                 : emit == Emit::LLVM ? CodeKind::LLVM
+                                                                      : CodeKind::Assembly);
     if (failed(code))
       return 1;
     if (time)

@@ -21,10 +21,11 @@ namespace mlir::scrimp {
 ///   func.func @k<N>(%inputs..., %outputs..., %workspaces... : memref<SIZExT>, %begin: index, %end: index)
 ///
 /// which computes units [begin, end); every buffer is flat, and i1 elements are stored as i8. Map kernels bear the unit
-/// attribute `scrimp.map`: their outermost loop runs from %begin to %end, and its iterations are independent. Two kernels are the same
-/// if they differ in locations, names and discardable attributes only. Sets on every kernel op `scrimp.symbol`,
-/// `scrimp.units` (0: nothing to compute) and `scrimp.grain`, the units that one thread should take at a time at least.
-/// `workers` is the most threads that will run the program; it sizes workspaces. Fails after an error at the kernel.
+/// attribute `scrimp.map`: their outermost loop runs from %begin to %end, and its iterations are independent. Two
+/// kernels are the same if they differ in locations, names and discardable attributes only. Sets on every kernel op
+/// `scrimp.symbol`, `scrimp.units` (0: nothing to compute) and `scrimp.grain`, the units that one thread should take at
+/// a time at least. `workers` is the most threads that will run the program; it sizes workspaces. Fails after an error
+/// at the kernel.
 FailureOr<OwningOpRef<ModuleOp>> emitKernels(ModuleOp module, int64_t workers = 1);
 
 /// The processor to compile for. `cpu` is a name LLVM knows, "host", or "baseline": x86-64-v2 (or generic elsewhere).

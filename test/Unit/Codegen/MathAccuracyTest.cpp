@@ -24,7 +24,8 @@ public:
     registerCodegenDialects(registry);
     context.appendDialectRegistry(registry);
     std::string text = "func.func @main(%a: tensor<99xf32>, %b: tensor<99xf32>) -> tensor<99xf32> {\n  %0 = scrimp." +
-                       op.str() + (operands == 2 ? " %a, %b" : " %a") + " : tensor<99xf32>\n  return %0 : tensor<99xf32>\n}";
+                       op.str() + (operands == 2 ? " %a, %b" : " %a") +
+                       " : tensor<99xf32>\n  return %0 : tensor<99xf32>\n}";
     OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
     PassManager pm(&context);
     pm.addPass(createFormKernels());
@@ -99,10 +100,9 @@ TEST_P(MathAccuracy, UnaryOverAllExponents) {
 
 INSTANTIATE_TEST_SUITE_P(Functions, MathAccuracy,
                          testing::Combine(testing::Values(Case{"exp", std::exp, 1.0}, Case{"log", std::log, 1.3},
-                                                          Case{"log1p", std::log1p, 1.0},
-                                                          Case{"tanh", std::tanh, 2.0}, Case{"erf", std::erf, 4.5},
-                                                          Case{"sin", std::sin, 1.0}, Case{"cos", std::cos, 1.0},
-                                                          Case{"sqrt", std::sqrt, 0.5}),
+                                                          Case{"log1p", std::log1p, 1.0}, Case{"tanh", std::tanh, 2.0},
+                                                          Case{"erf", std::erf, 4.5}, Case{"sin", std::sin, 1.0},
+                                                          Case{"cos", std::cos, 1.0}, Case{"sqrt", std::sqrt, 0.5}),
                                           testing::Values("host", "baseline")),
                          [](const auto &info) {
                            return std::string(std::get<0>(info.param).op) + "_" + std::get<1>(info.param);
