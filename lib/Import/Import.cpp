@@ -53,6 +53,7 @@ private:
   std::vector<char> live;
   Parameters parameters;
   std::string batchSymbol;
+  SmallVector<BlockArgument> counters; // of batches
   const llvm::StringMap<WeightSource> *constants = nullptr; // set: the graph alone
 };
 
@@ -352,6 +353,8 @@ LogicalResult Importer::addParameters() {
     attributes.push_back(attr("scrimp.init", defaultInit(parameter)));
     values.push_back(addArgument(parameter.name, type, attributes));
     (parameter.source ? given : absent) = true;
+    if (parameter.role == Parameter::State && !isa<FloatType>(parameter.elementType))
+      counters.push_back(cast<BlockArgument>(values.back()));
     if (parameter.source)
       imported.weights[parameter.name] = *parameter.source;
   }
@@ -382,6 +385,10 @@ LogicalResult Importer::buildNodes() {
     NodeBuilder builder(graph, node);
     if (failed(findOp(node, reason)->build(builder)))
       return failure();
+  }
+  for (BlockArgument counter : counters) {
+    Value one = splatConstant(graph.builder, counter.getLoc(), tensorType(counter), 1);
+    graph.updates.push_back({counter, AddOp::create(graph.builder, counter.getLoc(), counter, one)});
   }
   return success();
 }

@@ -61,6 +61,7 @@ private:
   std::pair<Parameter::Role, std::string> role(const Candidate &candidate, StringRef name);
   std::optional<std::string> bufferReason(const Candidate &candidate, StringRef name);
   bool isAnonymous(StringRef name) const;
+  bool countsBatches(StringRef name);
   bool isMask(const Candidate &candidate);
   bool isRotaryTable(const Candidate &candidate);
   bool feedsSoftmax(const Candidate &candidate);
@@ -311,6 +312,15 @@ bool Analysis::feedsSoftmax(const Candidate &candidate) {
   return false;
 }
 
+/// PyTorch's counter beside running statistics that are updated: no node reads it, but a checkpoint holds it.
+bool Analysis::countsBatches(StringRef name) {
+  auto [scope, leaf] = name.rsplit('.');
+  if (leaf != "num_batches_tracked" && name != "num_batches_tracked")
+    return false;
+  std::string mean = leaf.empty() ? "running_mean" : (scope + ".running_mean").str();
+  return llvm::any_of(uses[mean], [&](const Use &use) { return trainsBatchNorm(model.nodes[use.node], options); });
+}
+
 /// 0, 1, -inf or so negative that it stands for it, on the way to a softmax.
 bool Analysis::isMask(const Candidate &candidate) {
   if (candidate.shape.size() < 2 || !feedsSoftmax(candidate))
@@ -409,6 +419,8 @@ std::pair<Parameter::Role, std::string> Analysis::role(const Candidate &candidat
   for (const Use &use : uses[candidate.value])
     if (use.input >= 3 && trainsBatchNorm(model.nodes[use.node], options))
       return {Parameter::State, "running statistics of '" + model.nodes[use.node].displayName() + "'"};
+  if (countsBatches(name))
+    return {Parameter::State, "PyTorch's count of batches"};
   const llvm::json::Object *entry = kinds.getObject(name);
   if (entry) {
     StringRef kind = entry->getString("kind").value_or("");
@@ -556,7 +568,8 @@ FailureOr<Parameters> Analysis::run() {
   std::vector<const Candidate *> later;
   for (const Candidate &candidate : candidates) {
     bool unused = uses[candidate.value].empty();
-    if (unused && (!isa<FloatType>(candidate.elementType) || isAnonymous(candidate.value)))
+    if (unused && !countsBatches(candidate.value) &&
+        (!isa<FloatType>(candidate.elementType) || isAnonymous(candidate.value)))
       continue;
     if (!hasMetadata && isAnonymous(candidate.value))
       later.push_back(&candidate);
@@ -567,7 +580,7 @@ FailureOr<Parameters> Analysis::run() {
     if (!nameTransposed(*candidate))
       add(*candidate);
   for (const Parameter &parameter : result.list)
-    if (!isa<FloatType>(parameter.elementType) && !parameter.source)
+    if (!isa<FloatType>(parameter.elementType) && !parameter.source && parameter.role != Parameter::State)
       return error() << "has an input '" << parameter.name << "' of integers without a value; if it is data, name it "
                      << "with --data " << parameter.name << "=FILE";
   for (const auto &[flag, patterns] : {std::pair{"--frozen", &options.frozen}, {"--trainable", &options.trainable}})
