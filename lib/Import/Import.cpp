@@ -33,7 +33,6 @@ private:
   FailureOr<Value> finishLoss();
   LogicalResult addResults(Value loss);
   LogicalResult checkOutputs();
-  void markValidRanges();
   void tellModes();
   DictionaryAttr defaultInit(const Parameter &parameter);
 
@@ -493,51 +492,6 @@ LogicalResult Importer::checkOutputs() {
   return success();
 }
 
-namespace {
-/// The values of an integer input that its uses allow.
-struct ValidRange {
-  int64_t end = INT64_MAX;
-  std::optional<int64_t> ignore;
-};
-} // namespace
-
-/// Follows an input through ops that only move its elements, to the tables and classes that it indexes.
-static void findRange(Value value, ValidRange &range, llvm::DenseSet<Value> &seen) {
-  if (!seen.insert(value).second)
-    return;
-  for (OpOperand &use : value.getUses()) {
-    Operation *op = use.getOwner();
-    if (auto gather = dyn_cast<GatherOp>(op); gather && gather.getIndices() == value)
-      range.end = std::min(range.end, shapeOf(gather.getX())[gather.getDim()]);
-    else if (auto loss = dyn_cast<CrossEntropyOp>(op); loss && loss.getLabels() == value) {
-      range.end = std::min(range.end, shapeOf(loss.getLogits()).back());
-      if (loss.getIgnoreIndex())
-        range.ignore = *loss.getIgnoreIndex();
-    } else if (auto elements = dyn_cast<GatherElementsOp>(op); elements && elements.getIndices() == value)
-      range.end = std::min(range.end, shapeOf(elements.getX())[elements.getDim()]);
-    else if (isa<ReshapeOp, BroadcastOp, TransposeOp, SliceOp, ConcatOp, PadOp, GatherOp>(op) ||
-             (isa<CastOp>(op) && !isFloatTensor(op->getResult(0)) &&
-              tensorType(op->getResult(0)).getElementTypeBitWidth() >= 32) ||
-             (isa<SelectOp>(op) && use.getOperandNumber() > 0))
-      findRange(op->getResult(0), range, seen);
-  }
-}
-
-void Importer::markValidRanges() {
-  for (BlockArgument argument : graph.function.getArguments()) {
-    if (!graph.function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kInput) || isFloatTensor(argument))
-      continue;
-    ValidRange range;
-    llvm::DenseSet<Value> seen;
-    findRange(argument, range, seen);
-    if (range.end != INT64_MAX)
-      graph.function.setArgAttr(argument.getArgNumber(), "scrimp.valid", DenseI64ArrayAttr::get(context, {0, range.end}));
-    if (range.ignore)
-      graph.function.setArgAttr(argument.getArgNumber(), "scrimp.ignore",
-                                IntegerAttr::get(IntegerType::get(context, 64), *range.ignore));
-  }
-}
-
 /// An export in evaluation mode trains, but not as the model would.
 void Importer::tellModes() {
   auto tell = [&](const std::vector<std::string> &nodes, StringRef what) {
@@ -602,7 +556,7 @@ FailureOr<ImportedModel> Importer::run() {
   FailureOr<Value> loss = constants ? Value() : finishLoss();
   if (failed(loss) || failed(checkOutputs()) || failed(addResults(*loss)))
     return failure();
-  markValidRanges();
+  markValidRanges(graph.function);
   tellModes();
   if (failed(verify(*imported.module)))
     return failure();

@@ -138,6 +138,7 @@ struct OpEntry {
 };
 
 /// The op table, by kind of op. Adding an op is one entry in one of these.
+ArrayRef<OpEntry> constantOps();
 ArrayRef<OpEntry> elementwiseOps();
 ArrayRef<OpEntry> shapeOps();
 ArrayRef<OpEntry> reductionOps();
@@ -151,6 +152,9 @@ SmallVector<const OpEntry *> allOps();
 /// The entry for a node, null if the op is not supported; `reason` then says what is wrong: the domain, the type or
 /// the opset.
 const OpEntry *findOp(const Node &node, std::string &reason);
+
+/// Gives integer inputs of @main the values that their uses allow: scrimp.valid and scrimp.ignore.
+void markValidRanges(func::FuncOp function);
 
 /// The mean of `values` (a sum of them over `count`, both rank 0) with its parts remembered for the loss.
 Value quotientLoss(NodeBuilder &b, Value sum, Value count);

@@ -9,7 +9,6 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/GlobPattern.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Regex.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -60,7 +59,7 @@ private:
   void add(const Candidate &candidate);
   std::pair<Parameter::Role, std::string> role(const Candidate &candidate, StringRef name);
   std::optional<std::string> bufferReason(const Candidate &candidate, StringRef name);
-  bool isAnonymous(StringRef name) const;
+  bool isAnonymous(StringRef name) const { return isExporterName(name, model.fromTorch); }
   bool countsBatches(StringRef name);
   bool isMask(const Candidate &candidate);
   bool isRotaryTable(const Candidate &candidate);
@@ -198,30 +197,6 @@ const std::vector<double> *Analysis::values(const Candidate &candidate) {
 bool Analysis::isSplat(const Candidate &candidate) {
   const std::vector<double> *elements = values(candidate);
   return elements && !elements->empty() && llvm::all_equal(*elements);
-}
-
-/// How torch's FX graph names values: an ATen op, perhaps with a number. Module paths never look so.
-bool Analysis::isAnonymous(StringRef name) const {
-  static llvm::Regex pattern(
-      "^(onnx::[A-Za-z]+_[0-9]+|_?(val|getitem|embedding|add|mul|sub|rsub|div|expand|cos|sin|cat|view|_unsafe_view|"
-      "reshape|unsqueeze|squeeze|permute|transpose|t|clone|slice|select|index|where|masked_fill|full|zeros|ones|"
-      "arange|exp|log|sqrt|rsqrt|pow|neg|to|_to_copy|bitwise_and|convert_element_type_default|stack|repeat|split|"
-      "mean|sum|tanh|sigmoid|softplus|var|addmm|mm|bmm|matmul|detach|alias|copy|roll|gather|fill|norm|softmax|"
-      "linear|flatten|triu|tril|new_ones|new_zeros|zeros_like|ones_like|full_like|lift_fresh_copy|scalar_tensor|"
-      "clamp|abs|reciprocal|maximum|minimum|einsum|outer|polar|max|min)(_[0-9]+)?)$");
-  return name.starts_with("/") || (model.fromTorch && pattern.match(name));
-}
-
-/// The leaf of the name that a use has in its module.
-static std::string leafOf(const Node &node, unsigned input, StringRef fallback) {
-  if (node.type == "LayerNormalization" || node.type == "BatchNormalization" || node.type == "Conv" ||
-      node.type == "Gemm" || node.type == "InstanceNormalization" || node.type == "GroupNormalization")
-    return input == 1 ? "weight" : input == 2 ? "bias" : fallback.str();
-  if (node.type == "RMSNormalization")
-    return "weight";
-  if (node.type == "Add")
-    return "bias";
-  return fallback.str();
 }
 
 void Analysis::partCandidate(Candidate &candidate, std::vector<Candidate> &added) {

@@ -36,6 +36,12 @@ FailureOr<Parameters> analyzeParameters(Model &model, ArrayRef<bool> live, const
 /// Whether BatchNormalization updates its running statistics.
 bool trainsBatchNorm(const Node &node, const ImportOptions &options);
 
+/// Whether the exporter made the name up (`val_32`, `onnx::MatMul_7`, in torch's files also `embedding_1`).
+bool isExporterName(StringRef name, bool fromTorch);
+
+/// The last part of the name of the parameter that `node` reads as input `input`; `fallback` if the op does not say.
+std::string leafOf(const Node &node, unsigned input, StringRef fallback);
+
 } // namespace mlir::scrimp::onnx_import
 
 #endif

@@ -1,4 +1,4 @@
-// The op table: constants, and ops that move elements or ask for shapes.
+// The op table: ops that move elements.
 #include "NodeBuilder.h"
 
 using namespace mlir;
@@ -6,85 +6,6 @@ using namespace mlir::scrimp;
 using namespace mlir::scrimp::onnx_import;
 
 namespace {
-
-LogicalResult constant(NodeBuilder &b) {
-  if (b.node.attributes.size() != 1)
-    return b.error() << "found " << b.node.attributes.size() << " attributes, expected exactly one value";
-  const auto &[name, value] = *b.node.attributes.begin();
-  Type f32 = b.graph.widen(b.builder.getF32Type()), i64 = b.builder.getI64Type();
-  auto exact = b.node.outputs.empty() ? b.graph.scalars.end() : b.graph.scalars.find(b.node.outputs[0]);
-  HostTensor tensor;
-  switch (value.kind) {
-  case AttributeValue::Tensor: {
-    FailureOr<HostTensor> read = readTensor(value.tensor, b.graph.widen(value.tensor.elementType), b.loc);
-    if (failed(read))
-      return failure();
-    tensor = *read;
-    break;
-  }
-  case AttributeValue::Float:
-    tensor = HostTensor::splat(RankedTensorType::get({}, f32), value.f);
-    break;
-  case AttributeValue::Int:
-    tensor = HostTensor(RankedTensorType::get({}, i64));
-    tensor.ints()[0] = value.i;
-    break;
-  case AttributeValue::Floats:
-    tensor = HostTensor(RankedTensorType::get({(int64_t)value.floats.size()}, f32));
-    llvm::copy(value.floats, tensor.floats().begin());
-    break;
-  case AttributeValue::Ints:
-    tensor = HostTensor(RankedTensorType::get({(int64_t)value.ints.size()}, i64));
-    llvm::copy(value.ints, tensor.ints().begin());
-    break;
-  default:
-    return b.error() << "a constant given by '" << name << "' is not supported";
-  }
-  if (exact != b.graph.scalars.end() && tensor.isFloat()) {
-    tensor = HostTensor::splat(tensor.getType(), exact->second);
-    tensor.roundToType();
-  }
-  return b.result(b.graph.constant(b.loc, tensor));
-}
-
-LogicalResult constantOfShape(NodeBuilder &b) {
-  FailureOr<SmallVector<int64_t>> shape = b.constantInts(0, "the shape");
-  if (failed(shape))
-    return failure();
-  Type type = b.graph.widen(b.builder.getF32Type());
-  double value = 0;
-  auto attribute = b.node.attributes.find("value");
-  if (attribute != b.node.attributes.end() && attribute->second.kind == AttributeValue::Tensor) {
-    type = b.graph.widen(attribute->second.tensor.elementType);
-    FailureOr<HostTensor> read = readTensor(attribute->second.tensor, type, b.loc);
-    if (failed(read))
-      return failure();
-    if (read->size() != 1)
-      return b.error() << "the value has " << read->size() << " elements, expected one";
-    value = read->asDouble(0);
-  }
-  for (int64_t dim : *shape)
-    if (dim < 0)
-      return b.error() << "the shape has a dimension of " << dim;
-  return b.result(b.splat(RankedTensorType::get(*shape, type), value));
-}
-
-LogicalResult shape(NodeBuilder &b) {
-  if (failed(b.require(0, 1)))
-    return failure();
-  ArrayRef<int64_t> dims = shapeOf(b.input(0));
-  int64_t rank = dims.size();
-  auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
-  int64_t start = clamp(b.intAttr("start", 0)), end = clamp(b.intAttr("end", rank));
-  dims = dims.slice(start, std::max<int64_t>(end - start, 0));
-  return b.result(b.intConstant(dims, {(int64_t)dims.size()}));
-}
-
-LogicalResult size(NodeBuilder &b) {
-  if (failed(b.require(0, 1)))
-    return failure();
-  return b.result(b.intConstant({tensorType(b.input(0)).getNumElements()}, {}));
-}
 
 LogicalResult reshape(NodeBuilder &b) {
   if (failed(b.require(0, 1)))
@@ -438,27 +359,6 @@ LogicalResult tile(NodeBuilder &b) {
   return b.result(b.reshape(b.broadcast(b.reshape(b.input(0), split), repeated), result));
 }
 
-LogicalResult range(NodeBuilder &b) {
-  double values[3];
-  for (unsigned i = 0; i < 3; ++i) {
-    FailureOr<double> value = b.constantScalar(i, i == 0 ? "start" : i == 1 ? "limit" : "delta");
-    if (failed(value))
-      return failure();
-    values[i] = *value;
-  }
-  if (values[2] == 0)
-    return b.error() << "delta is 0";
-  int64_t count = std::max<int64_t>(std::ceil((values[1] - values[0]) / values[2]), 0);
-  HostTensor result(RankedTensorType::get({count}, tensorType(b.input(0)).getElementType()));
-  for (int64_t i = 0; i < count; ++i)
-    if (result.isFloat())
-      result.floats()[i] = values[0] + i * values[2];
-    else
-      result.ints()[i] = static_cast<int64_t>(values[0]) + i * static_cast<int64_t>(values[2]);
-  result.roundToType();
-  return b.result(b.graph.constant(b.loc, result));
-}
-
 /// Source index of position i (which may be outside) of a dimension for the modes that repeat the input.
 int64_t padSource(int64_t i, int64_t dim, StringRef mode) {
   if (mode == "edge")
@@ -541,48 +441,6 @@ LogicalResult pad(NodeBuilder &b) {
                                 b.builder.getDenseI64ArrayAttr(ones), b.builder.getF64FloatAttr(value)));
 }
 
-LogicalResult trilu(NodeBuilder &b) {
-  if (failed(b.requireRank(0, 2)))
-    return failure();
-  int64_t k = 0;
-  if (b.has(1)) {
-    FailureOr<double> given = b.constantScalar(1, "k");
-    if (failed(given))
-      return failure();
-    k = *given;
-  }
-  Value x = b.input(0);
-  int64_t rows = shapeOf(x).drop_back().back(), columns = shapeOf(x).back();
-  bool upper = b.intAttr("upper", 1);
-  HostTensor mask(RankedTensorType::get({rows, columns}, b.builder.getI1Type()));
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j)
-      mask.ints()[i * columns + j] = upper ? j >= i + k : j <= i + k;
-  Value keep = b.broadcast(b.graph.constant(b.loc, mask), shapeOf(x));
-  return b.result(b.make<SelectOp>(keep, x, b.splat(tensorType(x), 0)));
-}
-
-LogicalResult eyeLike(NodeBuilder &b) {
-  if (failed(b.requireRank(0, 2)))
-    return failure();
-  Value x = b.input(0);
-  Type type = b.hasAttr("dtype") ? elementTypeOf(b.intAttr("dtype", 0), b.graph.context)
-                                 : tensorType(x).getElementType();
-  if (!type || shapeOf(x).size() != 2)
-    return b.error() << "expected a rank of 2 and a supported type";
-  HostTensor result(RankedTensorType::get(shapeOf(x), b.graph.widen(type)));
-  for (int64_t i = 0; i < shapeOf(x)[0]; ++i) {
-    int64_t j = i + b.intAttr("k", 0);
-    if (j < 0 || j >= shapeOf(x)[1])
-      continue;
-    if (result.isFloat())
-      result.floats()[i * shapeOf(x)[1] + j] = 1;
-    else
-      result.ints()[i * shapeOf(x)[1] + j] = 1;
-  }
-  return b.result(b.graph.constant(b.loc, result));
-}
-
 /// [N, C, H, W] with blocks of B x B pixels in the channels, or back.
 LogicalResult depthToSpace(NodeBuilder &b) {
   if (failed(b.requireRank(0, 4)))
@@ -606,10 +464,6 @@ LogicalResult depthToSpace(NodeBuilder &b) {
 }
 
 const OpEntry kOps[] = {
-    {"Constant", "", 1, 0, constant},
-    {"ConstantOfShape", "", 9, 0, constantOfShape},
-    {"Shape", "", 1, 0, shape},
-    {"Size", "", 1, 0, size},
     {"Reshape", "", 5, 0, reshape},
     {"Flatten", "", 9, 0, flatten},
     {"Squeeze", "", 1, 0, squeeze},
@@ -623,10 +477,7 @@ const OpEntry kOps[] = {
     {"Slice", "", 10, 0, slice},
     {"Expand", "", 8, 0, expand},
     {"Tile", "", 6, 0, tile},
-    {"Range", "", 11, 0, range},
     {"Pad", "", 11, 0, pad},
-    {"Trilu", "", 14, 0, trilu},
-    {"EyeLike", "", 9, 0, eyeLike},
     {"DepthToSpace", "", 11, 0, depthToSpace},
     {"SpaceToDepth", "", 1, 0, depthToSpace},
 };
