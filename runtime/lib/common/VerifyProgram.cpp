@@ -125,9 +125,10 @@ private:
              EnumNameSegmentKind(sorted[i]->kind()));
   }
 
-  /// FlatBuffers' own verifier checks the alignment of tables but not of what a vector holds.
+  /// FlatBuffers' own verifier checks the alignment of tables but not of what a vector holds. Its builder does not align
+  /// empty ones.
   template <typename T> bool aligned(const flatbuffers::Vector<T> *vector) {
-    bool ok = !vector || reinterpret_cast<uintptr_t>(vector->Data()) % 8 == 0;
+    bool ok = !vector || vector->size() == 0 || reinterpret_cast<uintptr_t>(vector->Data()) % 8 == 0;
     if (!ok)
       fail("a vector is not aligned to 8 bytes");
     return ok;

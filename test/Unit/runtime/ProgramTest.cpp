@@ -16,6 +16,16 @@ TEST(Program, AcceptsTheTestProgram) {
   EXPECT_EQ(verify(test), "");
 }
 
+// The builder leaves the vectors of rank-0 shapes where they fall.
+TEST(Program, AcceptsEmptyShapesAnywhere) {
+  for (const char *name : {"", "a", "to", "cut", "four", "fifth"}) {
+    TestProgram test;
+    test.table.tensors[0]->name = name;
+    test.table.tensors[0]->shape.clear();
+    EXPECT_EQ(verify(test), "");
+  }
+}
+
 static CallT gemmCall(const TestProgram &test) {
   CallT call;
   call.function = "gemm";
