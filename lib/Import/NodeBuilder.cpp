@@ -29,15 +29,78 @@ Value GraphState::scalarArgument(StringRef name, Type type) {
   return argument;
 }
 
-Value GraphState::constant(Location loc, const HostTensor &value) {
-  return ConstantOp::create(builder, loc, cast<ElementsAttr>(value.toAttr()));
-}
-
 std::optional<HostTensor> onnx_import::constantOf(Value value) {
-  auto op = value ? value.getDefiningOp<ConstantOp>() : nullptr;
-  if (!op || !isa<DenseElementsAttr>(op.getValue()) || tensorType(value).getNumElements() > 4 * kMaxFoldedIntegers)
+  if (!value || tensorType(value).getNumElements() > 4 * kMaxFoldedIntegers)
+    return std::nullopt;
+  if (auto broadcast = value.getDefiningOp<BroadcastOp>()) {
+    std::optional<HostTensor> operand = constantOf(broadcast.getX());
+    SmallVector<HostTensor> result{HostTensor(tensorType(value))};
+    if (!operand || failed(broadcast.eval({&*operand}, result)))
+      return std::nullopt;
+    return std::move(result[0]);
+  }
+  auto op = value.getDefiningOp<ConstantOp>();
+  if (!op || !isa<DenseElementsAttr>(op.getValue()))
     return std::nullopt;
   return HostTensor::get(op.getValue());
+}
+
+/// Whether constantOf would give a value.
+static bool isConstant(Value value) {
+  if (auto broadcast = value.getDefiningOp<BroadcastOp>())
+    value = broadcast.getX();
+  return value.getDefiningOp<ConstantOp>() && tensorType(value).getNumElements() <= 4 * kMaxFoldedIntegers;
+}
+
+/// Large constants are kept without the dimensions along which they repeat: masks do not grow with the batch.
+static constexpr int64_t kSmallConstant = 256;
+
+/// `value` with size 1 in every dimension along which it is constant.
+static HostTensor withoutRepetition(const HostTensor &value) {
+  HostTensor result = value;
+  for (int64_t dim = 0, rank = value.getShape().size(); dim < rank; ++dim) {
+    ArrayRef<int64_t> shape = result.getShape();
+    int64_t size = shape[dim], inner = 1;
+    for (int64_t d : shape.drop_front(dim + 1))
+      inner *= d;
+    if (size <= 1 || result.size() == 0)
+      continue;
+    bool repeats = true;
+    auto compare = [&](auto elements) {
+      for (int64_t i = 0; repeats && i < result.size(); ++i) {
+        int64_t first = i / (inner * size) * (inner * size) + i % inner;
+        repeats = std::memcmp(&elements[i], &elements[first], sizeof(elements[i])) == 0; // NaN equals itself
+      }
+    };
+    result.isFloat() ? compare(std::as_const(result).floats()) : compare(std::as_const(result).ints());
+    if (!repeats)
+      continue;
+    SmallVector<int64_t> smaller(shape);
+    smaller[dim] = 1;
+    HostTensor part(value.getType().clone(smaller));
+    for (int64_t i = 0; i < part.size(); ++i) {
+      int64_t from = i / inner * (inner * size) + i % inner;
+      if (part.isFloat())
+        part.floats()[i] = result.floats()[from];
+      else
+        part.ints()[i] = result.ints()[from];
+    }
+    result = std::move(part);
+  }
+  return result;
+}
+
+Value GraphState::constant(Location loc, const HostTensor &value) {
+  if (value.size() > kSmallConstant) {
+    HostTensor part = withoutRepetition(value);
+    if (part.size() == 1)
+      return splatConstant(builder, loc, value.getType(), part.asDouble(0));
+    if (part.size() < value.size()) {
+      Value constant = ConstantOp::create(builder, loc, cast<ElementsAttr>(part.toAttr()));
+      return BroadcastOp::create(builder, loc, value.getType(), constant);
+    }
+  }
+  return ConstantOp::create(builder, loc, cast<ElementsAttr>(value.toAttr()));
 }
 
 SmallVector<Value> GraphState::fold(Operation *op) {
@@ -46,8 +109,21 @@ SmallVector<Value> GraphState::fold(Operation *op) {
   if (!eval || isa<ConstantOp>(op))
     return results;
   for (Value operand : op->getOperands())
-    if (!operand.getDefiningOp<ConstantOp>() || tensorType(operand).getNumElements() > 4 * kMaxFoldedIntegers)
+    if (!isConstant(operand) || tensorType(operand).getNumElements() > 4 * kMaxFoldedIntegers)
       return results;
+  // A repetition costs nothing in a kernel; constantOf looks through it. (What it repeats is no repetition itself.)
+  if (isa<BroadcastOp>(op)) {
+    auto constant = op->getOperand(0).getDefiningOp<ConstantOp>();
+    auto elements = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
+    if (elements && elements.isSplat()) {
+      auto splat = elements.resizeSplat(tensorType(results[0]));
+      results[0] = ConstantOp::create(builder, op->getLoc(), cast<ElementsAttr>(splat));
+      op->erase();
+      return results;
+    }
+    if (constant && tensorType(results[0]).getNumElements() > kSmallConstant)
+      return results;
+  }
   for (Value result : results)
     if (tensorType(result).getNumElements() > (isFloatTensor(result) ? kMaxFoldedFloats : kMaxFoldedIntegers))
       return results;
