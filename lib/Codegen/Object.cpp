@@ -49,14 +49,16 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> mlir::scrimp::createTargetM
     if (!feature.empty())
       features.AddFeature(feature.drop_front(feature.starts_with("+") || feature.starts_with("-")),
                           !feature.starts_with("-"));
+  // Asked before the machine is made, which would only warn.
+  std::unique_ptr<llvm::MCSubtargetInfo> known(target->createMCSubtargetInfo(triple, "", ""));
+  if (!known->isCPUStringValid(cpu))
+    return llvm::createStringError("unknown processor '" + options.cpu + "' for " + triple.str() +
+                                   "; 'host' and 'baseline' are always known");
   llvm::TargetOptions targetOptions;
   targetOptions.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   std::unique_ptr<llvm::TargetMachine> machine(
       target->createTargetMachine(triple, cpu, features.getString(), targetOptions, llvm::Reloc::PIC_, std::nullopt,
                                   llvm::CodeGenOptLevel::Aggressive));
-  if (!machine->getMCSubtargetInfo()->isCPUStringValid(cpu))
-    return llvm::createStringError("unknown processor '" + options.cpu + "' for " + triple.str() +
-                                   "; 'host' and 'baseline' are always known");
   return machine;
 }
 
