@@ -245,6 +245,26 @@ LogicalResult attention(NodeBuilder &b) {
   return b.result(y);
 }
 
+/// Whether a value is computed from the samples of the batch.
+bool dependsOnBatch(NodeBuilder &b, Value value) {
+  SmallVector<Value> work{value};
+  llvm::DenseSet<Value> seen;
+  while (!work.empty()) {
+    Value next = work.pop_back_val();
+    if (!seen.insert(next).second)
+      continue;
+    if (auto argument = dyn_cast<BlockArgument>(next)) {
+      auto batchDim =
+          b.graph.function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), ScrimpDialect::kInput);
+      if (batchDim && batchDim.getInt() >= 0)
+        return true;
+    } else {
+      llvm::append_range(work, next.getDefiningOp()->getOperands());
+    }
+  }
+  return false;
+}
+
 /// Trains where training_mode is true (since opset 12) or --training-mode says so; otherwise its operand.
 LogicalResult dropout(NodeBuilder &b) {
   if (failed(b.requireFloat(0)))
@@ -277,7 +297,7 @@ LogicalResult dropout(NodeBuilder &b) {
     return b.error() << "the mask as an output is not supported in training";
   Type i64 = b.builder.getI64Type();
   // Samples lie along the first dimension that they divide: [batch * rest, ...] is what reshapes of a batch give.
-  int64_t batch = b.graph.batch, dim = -1;
+  int64_t batch = dependsOnBatch(b, x) ? b.graph.batch : -1, dim = -1;
   for (int64_t i = 0, rank = shapeOf(x).size(); batch > 0 && i < rank && dim < 0; ++i)
     if (shapeOf(x)[i] && shapeOf(x)[i] % batch == 0)
       dim = i;

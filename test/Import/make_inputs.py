@@ -123,6 +123,9 @@ def meanings():
                                  node("ReduceSum", ["y"], ["loss"], keepdims=0) if opset >= 13 else
                                  node("ReduceSum", ["y"], ["loss"], keepdims=0, axes=[0, 1])],
              [value("x", [3, 4])], [LOSS], initializers, opset=opset)
+    save("dropout-parameter", [node("Dropout", ["w", "ratio", "mode"], ["h"], "drop"), node("Mul", ["x", "h"], ["y"]),
+                               node("ReduceSum", ["y"], ["loss"], keepdims=0)], [value("x", [3, 4])], [LOSS],
+         [W, tensor("ratio", np.float32(.25)), tensor("mode", np.array(True))])
     # A function with an attribute of its own, called twice; the second call takes the first's result.
     leaky = helper.make_function("local", "Leaky", ["a"], ["b"], [], [helper.make_opsetid("", 17)], ["slope"])
     inner = node("LeakyRelu", ["a"], ["t"], "inner")
