@@ -132,8 +132,8 @@ LogicalResult eyeLike(NodeBuilder &b) {
   if (failed(b.requireRank(0, 2)))
     return failure();
   Value x = b.input(0);
-  Type type = b.hasAttr("dtype") ? elementTypeOf(b.intAttr("dtype", 0), b.graph.context)
-                                 : tensorType(x).getElementType();
+  Type type =
+      b.hasAttr("dtype") ? elementTypeOf(b.intAttr("dtype", 0), b.graph.context) : tensorType(x).getElementType();
   if (!type || shapeOf(x).size() != 2)
     return b.error() << "expected a rank of 2 and a supported type";
   HostTensor result(RankedTensorType::get(shapeOf(x), b.graph.widen(type)));
@@ -150,12 +150,9 @@ LogicalResult eyeLike(NodeBuilder &b) {
 }
 
 const OpEntry kOps[] = {
-    {"Constant", "", 1, 0, constant},
-    {"ConstantOfShape", "", 9, 0, constantOfShape},
-    {"Shape", "", 1, 0, shape},
-    {"Size", "", 1, 0, size},
-    {"Range", "", 11, 0, range},
-    {"Trilu", "", 14, 0, trilu},
+    {"Constant", "", 1, 0, constant}, {"ConstantOfShape", "", 9, 0, constantOfShape},
+    {"Shape", "", 1, 0, shape},       {"Size", "", 1, 0, size},
+    {"Range", "", 11, 0, range},      {"Trilu", "", 14, 0, trilu},
     {"EyeLike", "", 9, 0, eyeLike},
 };
 

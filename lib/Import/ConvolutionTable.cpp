@@ -29,9 +29,8 @@ FailureOr<Window> windowOf(NodeBuilder &b, Value x, ArrayRef<int64_t> kernel, bo
   SmallVector<int64_t> strides = b.intsAttr("strides").value_or(ones), pads = b.intsAttr("pads").value_or(zeros),
                        dilations = b.intsAttr("dilations").value_or(ones);
   bool positive = llvm::all_of(llvm::concat<int64_t>(w.kernel, strides, dilations), [](int64_t v) { return v > 0; });
-  if ((int64_t)kernel.size() != spatial || (int64_t)strides.size() != spatial ||
-      (int64_t)pads.size() != 2 * spatial || (int64_t)dilations.size() != spatial || !positive ||
-      llvm::any_of(pads, [](int64_t v) { return v < 0; })) {
+  if ((int64_t)kernel.size() != spatial || (int64_t)strides.size() != spatial || (int64_t)pads.size() != 2 * spatial ||
+      (int64_t)dilations.size() != spatial || !positive || llvm::any_of(pads, [](int64_t v) { return v < 0; })) {
     b.error() << "kernel, strides, pads and dilations do not fit an input of " << tensorType(x);
     return failure();
   }
@@ -157,8 +156,8 @@ LogicalResult convTranspose(NodeBuilder &b) {
   else if (wanted.size() == 1)
     wanted.insert(wanted.begin(), 1);
   for (unsigned i = 0; i < 2 && wanted.size() == 2; ++i) {
-    int64_t total = w.strides[i] * (shapeOf(image)[2 + i] - 1) + extra[i] + (w.kernel[i] - 1) * w.dilations[i] + 1 -
-                    wanted[i];
+    int64_t total =
+        w.strides[i] * (shapeOf(image)[2 + i] - 1) + extra[i] + (w.kernel[i] - 1) * w.dilations[i] + 1 - wanted[i];
     if (total < 0) { // more pixels than windows reach
       extra[i] -= total;
       total = 0;
@@ -173,16 +172,14 @@ LogicalResult convTranspose(NodeBuilder &b) {
       return b.error() << "the output would have " << size << " pixels";
     result.push_back(size);
   }
-  Value y = b.make<Conv2dInputGradOp>(
-      tensorType(image).clone(result), image, toImage(b, weight, w), b.builder.getDenseI64ArrayAttr(w.strides),
-      b.builder.getDenseI64ArrayAttr(w.pads), b.builder.getDenseI64ArrayAttr(w.dilations),
-      b.builder.getI64IntegerAttr(groups));
+  Value y = b.make<Conv2dInputGradOp>(tensorType(image).clone(result), image, toImage(b, weight, w),
+                                      b.builder.getDenseI64ArrayAttr(w.strides), b.builder.getDenseI64ArrayAttr(w.pads),
+                                      b.builder.getDenseI64ArrayAttr(w.dilations), b.builder.getI64IntegerAttr(groups));
   FailureOr<Value> biased = addChannels(b, y, 2);
   return failed(biased) ? failure() : b.result(fromImage(b, *biased, w));
 }
 
-template <bool largest>
-LogicalResult pool(NodeBuilder &b) {
+template <bool largest> LogicalResult pool(NodeBuilder &b) {
   if (failed(requireImage(b)))
     return failure();
   Value x = b.input(0);
@@ -208,15 +205,14 @@ LogicalResult pool(NodeBuilder &b) {
   if (largest)
     y = b.makeAll<MaxPool2dOp>(type, image, w.kernel, w.strides, w.pads, w.dilations)[0];
   else
-    y = b.make<AvgPool2dOp>(
-        type, image, b.builder.getDenseI64ArrayAttr(w.kernel), b.builder.getDenseI64ArrayAttr(w.strides),
-        b.builder.getDenseI64ArrayAttr(w.pads), b.builder.getDenseI64ArrayAttr(w.dilations),
-        b.intAttr("count_include_pad", 0) ? b.builder.getUnitAttr() : UnitAttr());
+    y = b.make<AvgPool2dOp>(type, image, b.builder.getDenseI64ArrayAttr(w.kernel),
+                            b.builder.getDenseI64ArrayAttr(w.strides), b.builder.getDenseI64ArrayAttr(w.pads),
+                            b.builder.getDenseI64ArrayAttr(w.dilations),
+                            b.intAttr("count_include_pad", 0) ? b.builder.getUnitAttr() : UnitAttr());
   return b.result(fromImage(b, y, w));
 }
 
-template <bool largest>
-LogicalResult globalPool(NodeBuilder &b) {
+template <bool largest> LogicalResult globalPool(NodeBuilder &b) {
   if (failed(requireImage(b)))
     return failure();
   Value x = b.input(0);
@@ -255,8 +251,8 @@ LogicalResult batchNorm(NodeBuilder &b) {
   bool training = b.intAttr("training_mode", 0) || b.graph.options.trainingMode ||
                   (b.node.opset < 14 && llvm::count_if(b.node.outputs, [](auto &o) { return !o.empty(); }) > 1);
   if (training) {
-    SmallVector<Value> results = b.makeAll<BatchNormOp>(x, b.input(1), b.input(2), b.input(3), b.input(4), epsilon,
-                                                        momentum);
+    SmallVector<Value> results =
+        b.makeAll<BatchNormOp>(x, b.input(1), b.input(2), b.input(3), b.input(4), epsilon, momentum);
     for (unsigned i = 0; i < 2; ++i) {
       if (auto state = dyn_cast<BlockArgument>(b.input(3 + i)))
         b.graph.updates.push_back({state, results[3 + i]});
@@ -266,7 +262,8 @@ LogicalResult batchNorm(NodeBuilder &b) {
   }
   b.graph.evaluationNorms.push_back(b.node.displayName());
   Value variance = b.input(4);
-  Value factor = b.make<DivOp>(b.input(1), b.make<SqrtOp>(b.make<AddOp>(variance, b.splat(tensorType(variance), epsilon))));
+  Value factor =
+      b.make<DivOp>(b.input(1), b.make<SqrtOp>(b.make<AddOp>(variance, b.splat(tensorType(variance), epsilon))));
   SmallVector<int64_t> perChannel(shapeOf(x).size(), 1), full(shapeOf(x));
   perChannel[1] = channels;
   auto spread = [&](Value v) { return b.broadcast(b.reshape(v, perChannel), full); };

@@ -9,23 +9,20 @@ using namespace mlir::scrimp::onnx_import;
 
 namespace {
 
-template <typename Op>
-LogicalResult unary(NodeBuilder &b) {
+template <typename Op> LogicalResult unary(NodeBuilder &b) {
   if (failed(b.requireFloat(0)))
     return failure();
   return b.result(b.make<Op>(b.input(0)));
 }
 
 /// Ops that also take integers.
-template <typename Op>
-LogicalResult unaryNumeric(NodeBuilder &b) {
+template <typename Op> LogicalResult unaryNumeric(NodeBuilder &b) {
   if (failed(b.require(0, 1)))
     return failure();
   return b.result(b.make<Op>(b.input(0)));
 }
 
-template <typename Op>
-LogicalResult binary(NodeBuilder &b) {
+template <typename Op> LogicalResult binary(NodeBuilder &b) {
   if (failed(b.require(0, 2)))
     return failure();
   FailureOr<SmallVector<Value>> operands = b.broadcastTogether({b.input(0), b.input(1)});
@@ -35,8 +32,7 @@ LogicalResult binary(NodeBuilder &b) {
 }
 
 /// Add, Sub, Mul and Div of i1 have no meaning in ONNX.
-template <typename Op>
-LogicalResult arithmetic(NodeBuilder &b) {
+template <typename Op> LogicalResult arithmetic(NodeBuilder &b) {
   if (failed(b.require(0, 2)))
     return failure();
   if (tensorType(b.input(0)).getElementType().isInteger(1))
@@ -44,8 +40,7 @@ LogicalResult arithmetic(NodeBuilder &b) {
   return binary<Op>(b);
 }
 
-template <Predicate predicate>
-LogicalResult compare(NodeBuilder &b) {
+template <Predicate predicate> LogicalResult compare(NodeBuilder &b) {
   if (failed(b.require(0, 2)))
     return failure();
   FailureOr<SmallVector<Value>> operands = b.broadcastTogether({b.input(0), b.input(1)});
@@ -54,8 +49,7 @@ LogicalResult compare(NodeBuilder &b) {
   return b.result(b.make<CompareOp>(predicate, (*operands)[0], (*operands)[1]));
 }
 
-template <typename Op>
-LogicalResult variadic(NodeBuilder &b) {
+template <typename Op> LogicalResult variadic(NodeBuilder &b) {
   if (failed(b.require(0, std::max(b.numInputs(), 1u))))
     return failure();
   FailureOr<SmallVector<Value>> operands = b.broadcastTogether(b.allInputs());
@@ -134,8 +128,8 @@ LogicalResult mod(NodeBuilder &b) {
     return b.result(remainder);
   // The sign of the divisor: add it where the remainder is not zero and has the other sign.
   Value zero = b.splat(tensorType(x), 0);
-  Value differs = b.make<XorOp>(b.make<CompareOp>(Predicate::lt, remainder, zero),
-                                b.make<CompareOp>(Predicate::lt, y, zero));
+  Value differs =
+      b.make<XorOp>(b.make<CompareOp>(Predicate::lt, remainder, zero), b.make<CompareOp>(Predicate::lt, y, zero));
   Value nonZero = b.make<CompareOp>(Predicate::ne, remainder, zero);
   return b.result(b.make<SelectOp>(b.make<AndOp>(differs, nonZero), b.make<AddOp>(remainder, y), remainder));
 }

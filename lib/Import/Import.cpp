@@ -52,7 +52,7 @@ private:
   std::vector<char> live;
   Parameters parameters;
   std::string batchSymbol;
-  SmallVector<BlockArgument> counters; // of batches
+  SmallVector<BlockArgument> counters;                      // of batches
   const llvm::StringMap<WeightSource> *constants = nullptr; // set: the graph alone
 };
 
@@ -86,7 +86,8 @@ LogicalResult Importer::readMetadata() {
   return success();
 }
 
-/// Data are the inputs that scrimp-export did not list as parameters, or that --data names, or else all without a value.
+/// Data are the inputs that scrimp-export did not list as parameters, or that --data names, or else all without a
+/// value.
 LogicalResult Importer::chooseData() {
   std::optional<llvm::json::Value> kinds;
   auto entry = model.metadata.find("scrimp.parameters");
@@ -139,8 +140,8 @@ LogicalResult Importer::chooseLoss() {
     if (!found) {
       InFlightDiagnostic diagnostic = error() << "has no value '" << spec->prediction << "', which --loss names; its "
                                               << "outputs are ";
-      llvm::interleave(model.outputs, [&](const ValueInfo &o) { diagnostic << describe(o); },
-                       [&] { diagnostic << ", "; });
+      llvm::interleave(
+          model.outputs, [&](const ValueInfo &o) { diagnostic << describe(o); }, [&] { diagnostic << ", "; });
       return diagnostic;
     }
     return success();
@@ -165,10 +166,11 @@ LogicalResult Importer::chooseLoss() {
     if (lossName.empty() && output->name == "loss")
       lossName = output->name;
   if (lossName.empty() || llvm::none_of(model.outputs, [&](auto &o) { return o.name == lossName; })) {
-    InFlightDiagnostic diagnostic = error() << "has " << (scalars.size() > 1 ? "several scalar outputs" : "no output that is one number")
-                                            << " to take as the loss (its outputs are ";
-    llvm::interleave(model.outputs, [&](const ValueInfo &o) { diagnostic << describe(o); },
-                     [&] { diagnostic << ", "; });
+    InFlightDiagnostic diagnostic =
+        error() << "has " << (scalars.size() > 1 ? "several scalar outputs" : "no output that is one number")
+                << " to take as the loss (its outputs are ";
+    llvm::interleave(
+        model.outputs, [&](const ValueInfo &o) { diagnostic << describe(o); }, [&] { diagnostic << ", "; });
     return diagnostic << "); pass --loss, for example --loss 'cross_entropy("
                       << (model.outputs.empty() ? "logits" : model.outputs[0].name) << ",labels)'";
   }
@@ -250,7 +252,8 @@ LogicalResult Importer::addData() {
     if (input.shape)
       for (auto [i, dim] : llvm::enumerate(*input.shape))
         if (!dim.size && symbols.insert(dim.symbol.empty() ? input.name + "." + std::to_string(i) : dim.symbol).second)
-          known += (known.empty() ? "'" : ", '") + (dim.symbol.empty() ? input.name + "." + std::to_string(i) : dim.symbol) + "'";
+          known += (known.empty() ? "'" : ", '") +
+                   (dim.symbol.empty() ? input.name + "." + std::to_string(i) : dim.symbol) + "'";
   for (const auto &entry : options.dims)
     if (!symbols.contains(entry.first()))
       return error() << "has no symbolic dimension '" << entry.first() << "', which --dim names; "
@@ -325,25 +328,28 @@ LogicalResult Importer::addParameters() {
   for (const Parameter &parameter : parameters.list) {
     auto type = RankedTensorType::get(parameter.shape, graph.widen(parameter.elementType));
     if (parameter.role == Parameter::Constant) {
-      FailureOr<HostTensor> value = readTensor(*parameter.source, type.getElementType(), nameLoc(parameter.name, context));
+      FailureOr<HostTensor> value =
+          readTensor(*parameter.source, type.getElementType(), nameLoc(parameter.name, context));
       if (failed(value))
         return failure();
       Value constant = graph.constant(nameLoc(parameter.name, context), *value);
       if (parameter.source->transposed)
-        constant = graph.fold(TransposeOp::create(graph.builder, constant.getLoc(), constant, ArrayRef<int64_t>{1, 0}))[0];
+        constant =
+            graph.fold(TransposeOp::create(graph.builder, constant.getLoc(), constant, ArrayRef<int64_t>{1, 0}))[0];
       values.push_back(constant);
       if (isa<FloatType>(parameter.elementType))
-        buffers.push_back(builder.getDictionaryAttr(
-            {builder.getNamedAttr("name", builder.getStringAttr(parameter.name)),
-             builder.getNamedAttr("reason", builder.getStringAttr(parameter.reason))}));
+        buffers.push_back(
+            builder.getDictionaryAttr({builder.getNamedAttr("name", builder.getStringAttr(parameter.name)),
+                                       builder.getNamedAttr("reason", builder.getStringAttr(parameter.reason))}));
       continue;
     }
     SmallVector<NamedAttribute> attributes;
     if (parameter.role == Parameter::State)
       attributes.push_back(attr(ScrimpDialect::kState, builder.getUnitAttr()));
     else
-      attributes.push_back(attr(ScrimpDialect::kParam, builder.getStringAttr(
-                                    parameter.role == Parameter::Trainable ? "trainable" : "frozen")));
+      attributes.push_back(
+          attr(ScrimpDialect::kParam,
+               builder.getStringAttr(parameter.role == Parameter::Trainable ? "trainable" : "frozen")));
     trainable |= parameter.role == Parameter::Trainable;
     SmallVector<StringRef> aliases(parameter.aliases.begin(), parameter.aliases.end());
     if (!aliases.empty())
@@ -450,8 +456,7 @@ LogicalResult Importer::addResults(Value loss) {
   }
   llvm::DenseSet<Value> updated;
   for (auto &[argument, value] : graph.updates)
-    if (updated.insert(argument).second &&
-        graph.function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kState))
+    if (updated.insert(argument).second && graph.function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kState))
       results.push_back({value, attr(ScrimpDialect::kUpdates,
                                      IntegerAttr::get(IntegerType::get(context, 64), argument.getArgNumber()))});
   SmallVector<Value> values;
@@ -546,8 +551,7 @@ FailureOr<ImportedModel> Importer::run() {
     }
   }
   SmallVector<bool> liveNodes(live.begin(), live.end());
-  FailureOr<Parameters> analyzed =
-      analyzeParameters(model, liveNodes, dataInputs, options, context, imported.notes);
+  FailureOr<Parameters> analyzed = analyzeParameters(model, liveNodes, dataInputs, options, context, imported.notes);
   if (failed(analyzed))
     return failure();
   parameters = std::move(*analyzed);

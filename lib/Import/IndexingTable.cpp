@@ -89,8 +89,8 @@ LogicalResult cumSum(NodeBuilder &b) {
   if (failed(axis))
     return failure();
   auto flag = [&](StringRef name) { return b.intAttr(name, 0) ? b.builder.getUnitAttr() : UnitAttr(); };
-  return b.result(b.make<CumsumOp>(tensorType(x), x, b.builder.getI64IntegerAttr(*axis), flag("exclusive"),
-                                   flag("reverse")));
+  return b.result(
+      b.make<CumsumOp>(tensorType(x), x, b.builder.getI64IntegerAttr(*axis), flag("exclusive"), flag("reverse")));
 }
 
 LogicalResult argMax(NodeBuilder &b) {
@@ -156,14 +156,10 @@ LogicalResult oneHot(NodeBuilder &b) {
 }
 
 const OpEntry kOps[] = {
-    {"Gather", "", 1, 0, gather},
-    {"GatherElements", "", 11, 0, gatherElements},
-    {"GatherND", "", 11, 0, gatherNd},
-    {"ScatterND", "", 11, 0, scatterNd},
-    {"CumSum", "", 11, 0, cumSum},
-    {"ArgMax", "", 1, 0, argMax},
-    {"ArgMin", "", 1, 0, argMax},
-    {"TopK", "", 10, 0, topK},
+    {"Gather", "", 1, 0, gather},      {"GatherElements", "", 11, 0, gatherElements},
+    {"GatherND", "", 11, 0, gatherNd}, {"ScatterND", "", 11, 0, scatterNd},
+    {"CumSum", "", 11, 0, cumSum},     {"ArgMax", "", 1, 0, argMax},
+    {"ArgMin", "", 1, 0, argMax},      {"TopK", "", 10, 0, topK},
     {"OneHot", "", 9, 0, oneHot},
 };
 

@@ -1,5 +1,5 @@
-// From a file to a checked Model: everything that can be wrong with an ONNX file before ops are looked at is found here.
-// The only file that touches protobuf.
+// From a file to a checked Model: everything that can be wrong with an ONNX file before ops are looked at is found
+// here. The only file that touches protobuf.
 #include "Model.h"
 
 #include "mlir/IR/Builders.h"
@@ -328,7 +328,8 @@ LogicalResult Loader::inlineFunction(const proto::NodeProto &call, const proto::
                                      unsigned depth) {
   if (depth > 32)
     return error() << "has a local function '" << function.name() << "' that calls itself";
-  std::string inner = (prefix + (call.name().empty() ? function.name() : call.name()) + "#" + Twine(calls++) + "/").str();
+  std::string inner =
+      (prefix + (call.name().empty() ? function.name() : call.name()) + "#" + Twine(calls++) + "/").str();
   auto renamed = [&](const std::string &name) {
     auto it = rename.find(name);
     return it == rename.end() ? name : it->second;
@@ -361,7 +362,8 @@ LogicalResult Loader::inlineFunction(const proto::NodeProto &call, const proto::
   std::vector<std::unique_ptr<proto::AttributeProto>> defaults;
   const auto &fields = function.unknown_fields();
   for (int i = 0; i < fields.field_count(); ++i)
-    if (fields.field(i).number() == 11 && fields.field(i).type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED) {
+    if (fields.field(i).number() == 11 &&
+        fields.field(i).type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED) {
       auto value = std::make_unique<proto::AttributeProto>();
       if (value->ParseFromString(fields.field(i).length_delimited()) && !values.count(value->name())) {
         values[value->name()] = value.get();
@@ -474,14 +476,16 @@ LogicalResult Loader::sort() {
   for (auto [index, node] : llvm::enumerate(model.nodes))
     for (const std::string &output : node.outputs)
       if (!output.empty() && !producers.insert({output, index + 1}).second)
-        return error() << "defines the value '" << output << "' twice, the second time in node '"
-                       << node.displayName() << "' (" << node.type << ")";
+        return error() << "defines the value '" << output << "' twice, the second time in node '" << node.displayName()
+                       << "' (" << node.type << ")";
   for (const Node &node : model.nodes)
     for (const std::string &input : node.inputs)
       if (!input.empty() && !producers.count(input))
         return error() << "reads '" << input << "' in node '" << node.displayName() << "' (" << node.type
-                       << "), but nothing defines it" << (model.initializers.empty() && model.fromTorch ?
-                          "; if the weights were left out, export with keep_initializers_as_inputs=True" : "");
+                       << "), but nothing defines it"
+                       << (model.initializers.empty() && model.fromTorch
+                               ? "; if the weights were left out, export with keep_initializers_as_inputs=True"
+                               : "");
   for (const ValueInfo &output : model.outputs)
     if (!producers.count(output.name))
       return error() << "has an output '" << output.name << "' that nothing defines";

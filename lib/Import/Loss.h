@@ -16,7 +16,8 @@ struct LossSpec {
 FailureOr<LossSpec> parseLoss(StringRef text, MLIRContext *context);
 
 /// The type that the target must have for a prediction of `type`. Cross entropy: integers for the classes of the last
-/// dimension of logits of rank 2 and 3, of dimension 1 of images (rank 4 and up), as torch and language models have them.
+/// dimension of logits of rank 2 and 3, of dimension 1 of images (rank 4 and up), as torch and language models have
+/// them.
 RankedTensorType targetType(const LossSpec &spec, RankedTensorType type);
 
 /// Builds the loss; fails after an error that gives both types.

@@ -27,8 +27,7 @@ SmallVector<int64_t> inverse(ArrayRef<int64_t> permutation) {
 }
 
 /// Over one axis since opset 13; before, over all from `axis` on, as one flat row (default axis 1).
-template <typename Op>
-LogicalResult softmax(NodeBuilder &b) {
+template <typename Op> LogicalResult softmax(NodeBuilder &b) {
   if (failed(b.requireFloat(0)))
     return failure();
   Value x = b.input(0);
@@ -36,7 +35,8 @@ LogicalResult softmax(NodeBuilder &b) {
   bool flat = b.node.opset < 13;
   int64_t axis = b.intAttr("axis", flat ? 1 : -1);
   if (flat && axis == rank)
-    return b.result(b.reshape(b.make<Op>(b.reshape(x, {tensorType(x).getNumElements(), 1})), SmallVector<int64_t>(shapeOf(x))));
+    return b.result(
+        b.reshape(b.make<Op>(b.reshape(x, {tensorType(x).getNumElements(), 1})), SmallVector<int64_t>(shapeOf(x))));
   if (rank == 0)
     return b.result(b.reshape(b.make<Op>(b.reshape(x, {1})), {}));
   FailureOr<int64_t> normalized = b.normalizeAxis(axis, rank);
@@ -70,8 +70,7 @@ FailureOr<Value> normParameter(NodeBuilder &b, unsigned i, ArrayRef<int64_t> sha
   return b.broadcast(value, shape);
 }
 
-template <bool rms>
-LogicalResult layerNorm(NodeBuilder &b) {
+template <bool rms> LogicalResult layerNorm(NodeBuilder &b) {
   if (failed(b.requireFloat(0)) || failed(b.requireRank(0, 1)))
     return failure();
   Value x = b.input(0);
@@ -109,8 +108,8 @@ LogicalResult groupNorm(NodeBuilder &b) {
   if (groups <= 0 || s[1] % groups)
     return b.error() << s[1] << " channels do not divide into " << groups << " groups";
   int64_t rest = tensorType(x).getNumElements() / std::max<int64_t>(s[0] * groups, 1);
-  Value y = b.makeAll<LayerNormOp>(b.reshape(x, {s[0], groups, rest}), Value(), Value(), 2,
-                                   b.floatAttr("epsilon", 1e-5))[0];
+  Value y =
+      b.makeAll<LayerNormOp>(b.reshape(x, {s[0], groups, rest}), Value(), Value(), 2, b.floatAttr("epsilon", 1e-5))[0];
   y = b.reshape(y, SmallVector<int64_t>(s));
   for (unsigned i = 1; i < 3; ++i) {
     Value parameter = b.input(i);
@@ -254,8 +253,7 @@ bool dependsOnBatch(NodeBuilder &b, Value value) {
     if (!seen.insert(next).second)
       continue;
     if (auto argument = dyn_cast<BlockArgument>(next)) {
-      auto batchDim =
-          b.graph.function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), ScrimpDialect::kInput);
+      auto batchDim = b.graph.function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), ScrimpDialect::kInput);
       if (batchDim && batchDim.getInt() >= 0)
         return true;
     } else {
@@ -336,8 +334,8 @@ LogicalResult softmaxCrossEntropyLoss(NodeBuilder &b) {
   if (failed(checkLabels(b)))
     return failure();
   Value logits = classesLast(b, b.input(0));
-  FailureOr<Value> loss = crossEntropy(b, logits, b.input(1), b.input(2), ignoreIndex(b),
-                                       b.stringAttr("reduction", "mean"));
+  FailureOr<Value> loss =
+      crossEntropy(b, logits, b.input(1), b.input(2), ignoreIndex(b), b.stringAttr("reduction", "mean"));
   if (failed(loss))
     return failure();
   if (b.isUsed(1))
@@ -391,8 +389,8 @@ LogicalResult negativeLogLikelihoodLoss(NodeBuilder &b) {
                             b.splat(tensorType(labels), 0));
   SmallVector<int64_t> rows(shapeOf(labels)), single(rows);
   single.push_back(1);
-  Value losses = b.make<NegOp>(b.reshape(
-      b.make<GatherElementsOp>(scores, b.reshape(safe, single), (int64_t)rows.size()), rows));
+  Value losses =
+      b.make<NegOp>(b.reshape(b.make<GatherElementsOp>(scores, b.reshape(safe, single), (int64_t)rows.size()), rows));
   if (ignore && !b.has(2))
     losses = b.make<SelectOp>(b.make<CompareOp>(Predicate::ne, labels, b.splat(tensorType(labels), *ignore)), losses,
                               b.splat(tensorType(losses), 0));

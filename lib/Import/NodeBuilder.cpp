@@ -274,8 +274,8 @@ FailureOr<SmallVector<int64_t>> NodeBuilder::constantInts(unsigned i, StringRef 
     return failure();
   std::optional<HostTensor> value = constantOf(input(i));
   if (!value || value->isFloat()) {
-    error() << what << " ('" << node.inputs[i] << "') " << (value ? "is not of integers" :
-            "depends on the data; Scrimp needs it when it compiles");
+    error() << what << " ('" << node.inputs[i] << "') "
+            << (value ? "is not of integers" : "depends on the data; Scrimp needs it when it compiles");
     return failure();
   }
   return SmallVector<int64_t>(value->ints());
@@ -286,8 +286,8 @@ FailureOr<double> NodeBuilder::constantScalar(unsigned i, StringRef what) {
     return failure();
   std::optional<HostTensor> value = constantOf(input(i));
   if (!value || value->size() != 1) {
-    error() << what << " ('" << node.inputs[i] << "') " << (value ? "is not one number" :
-            "depends on the data; Scrimp needs it when it compiles");
+    error() << what << " ('" << node.inputs[i] << "') "
+            << (value ? "is not one number" : "depends on the data; Scrimp needs it when it compiles");
     return failure();
   }
   auto exact = graph.scalars.find(node.inputs[i]);

@@ -18,7 +18,8 @@ struct LossParts {
 /// The graph under construction, shared by all nodes.
 class GraphState {
 public:
-  GraphState(MLIRContext *context, const ImportOptions &options) : context(context), options(options), builder(context) {}
+  GraphState(MLIRContext *context, const ImportOptions &options)
+      : context(context), options(options), builder(context) {}
 
   MLIRContext *context;
   const ImportOptions &options;
@@ -102,12 +103,10 @@ public:
   FailureOr<SmallVector<int64_t>> normalizeAxes(ArrayRef<int64_t> axes, int64_t rank);
 
   /// Makes an op and folds it. For ops with one result.
-  template <typename Op, typename... Args>
-  Value make(Args &&...args) {
+  template <typename Op, typename... Args> Value make(Args &&...args) {
     return graph.fold(Op::create(builder, loc, std::forward<Args>(args)...))[0];
   }
-  template <typename Op, typename... Args>
-  SmallVector<Value> makeAll(Args &&...args) {
+  template <typename Op, typename... Args> SmallVector<Value> makeAll(Args &&...args) {
     return graph.fold(Op::create(builder, loc, std::forward<Args>(args)...));
   }
   Value splat(RankedTensorType type, double value) { return splatConstant(builder, loc, type, value); }

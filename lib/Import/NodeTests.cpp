@@ -216,7 +216,6 @@ int mlir::scrimp::runNodeTests(const NodeTestOptions &options, raw_ostream &os) 
   if (options.table)
     printTable(results, os);
   else
-    os << passed << " passed, " << excepted << " exceptions, " << wrong << " wrong, " << others
-       << " of other ops\n";
+    os << passed << " passed, " << excepted << " exceptions, " << wrong << " wrong, " << others << " of other ops\n";
   return wrong ? 1 : 0;
 }

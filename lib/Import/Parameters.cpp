@@ -224,8 +224,7 @@ void Analysis::partCandidate(Candidate &candidate, std::vector<Candidate> &added
   for (auto &[scope, scopeUses] : others) {
     const Node &node = model.nodes[scopeUses[0].node];
     bool sameClass = !ownerClass.empty() && ownerClass == node.moduleClass();
-    bool merged = count(candidate) <= kMergeLimit &&
-                  (isSplat(candidate) || candidate.shape.size() == 1 || sameClass);
+    bool merged = count(candidate) <= kMergeLimit && (isSplat(candidate) || candidate.shape.size() == 1 || sameClass);
     std::string partLeaf = sameClass ? leaf.str() : leafOf(node, scopeUses[0].input, leaf);
     std::string partName = scope + "." + partLeaf;
     if (!merged || names.contains(partName))
@@ -277,8 +276,8 @@ bool Analysis::feedsSoftmax(const Candidate &candidate) {
       const Node &node = model.nodes[use.node];
       if (node.type == "Softmax" || (node.type == "Attention" && use.input == 3))
         return true;
-      static const llvm::StringSet<> through{"Add", "Reshape", "Expand", "Cast", "Unsqueeze", "Slice", "Where",
-                                             "Transpose", "Identity", "Mul"};
+      static const llvm::StringSet<> through{"Add",   "Reshape", "Expand",    "Cast",     "Unsqueeze",
+                                             "Slice", "Where",   "Transpose", "Identity", "Mul"};
       if (depth < 8 && through.contains(node.type))
         for (const std::string &output : node.outputs)
           work.push_back({output, depth + 1});
@@ -308,7 +307,8 @@ bool Analysis::isMask(const Candidate &candidate) {
 bool Analysis::isRotaryTable(const Candidate &candidate) {
   auto multiplied = [&](const Candidate &c) {
     return !uses[c.value].empty() && llvm::all_of(uses[c.value], [&](const Use &use) {
-      static const llvm::StringSet<> allowed{"Mul", "Unsqueeze", "Reshape", "Slice", "Gather", "Cast", "RotaryEmbedding"};
+      static const llvm::StringSet<> allowed{"Mul",    "Unsqueeze", "Reshape",        "Slice",
+                                             "Gather", "Cast",      "RotaryEmbedding"};
       return allowed.contains(model.nodes[use.node].type);
     });
   };
@@ -341,10 +341,23 @@ std::optional<std::string> Analysis::bufferReason(const Candidate &candidate, St
     if (model.nodes[use.node].type == "BatchNormalization" && use.input >= 3)
       return "a buffer: running statistics of '" + model.nodes[use.node].displayName() + "'";
   StringRef leaf = name.rsplit('.').second.empty() ? name : name.rsplit('.').second;
-  static const llvm::StringSet<> buffers{"inv_freq", "original_inv_freq", "running_mean", "running_var",
-                                         "num_batches_tracked", "position_ids", "token_type_ids", "masked_bias",
-                                         "cos_cached", "sin_cached", "cos", "sin", "freqs_cis", "freqs",
-                                         "relative_position_index", "relative_coords_table", "anchors"};
+  static const llvm::StringSet<> buffers{"inv_freq",
+                                         "original_inv_freq",
+                                         "running_mean",
+                                         "running_var",
+                                         "num_batches_tracked",
+                                         "position_ids",
+                                         "token_type_ids",
+                                         "masked_bias",
+                                         "cos_cached",
+                                         "sin_cached",
+                                         "cos",
+                                         "sin",
+                                         "freqs_cis",
+                                         "freqs",
+                                         "relative_position_index",
+                                         "relative_coords_table",
+                                         "anchors"};
   if (buffers.contains(leaf) || leaf.contains("mask") || name.contains("rotary"))
     return ("a buffer by its name, '*" + leaf + "'").str();
   if (name.ends_with(".attn.bias") && candidate.shape.size() >= 3)
@@ -355,8 +368,9 @@ std::optional<std::string> Analysis::bufferReason(const Candidate &candidate, St
   if (!anonymous && candidate.shape.empty() && !hasMetadata && candidate.source && !name.contains('.'))
     return std::string("a constant: rank 0; --trainable makes it a parameter");
   auto hard = [&](const Use &use) {
-    static const llvm::StringSet<> consumers{"Where", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
-                                             "Shape", "Cast", "CastLike", "Not", "And", "Or", "IsNaN"};
+    static const llvm::StringSet<> consumers{"Where", "Equal", "Less",     "LessOrEqual", "Greater", "GreaterOrEqual",
+                                             "Shape", "Cast",  "CastLike", "Not",         "And",     "Or",
+                                             "IsNaN"};
     const Node &node = model.nodes[use.node];
     return consumers.contains(node.type) && !(node.type == "Where" && !anonymous) &&
            !(StringRef(node.type).starts_with("Cast") && use.input == 0 && !anonymous);
@@ -421,8 +435,9 @@ static StringRef bytesOf(const WeightSource &source, std::string &buffer, Locati
   if (!source.isExternal())
     return source.bytes;
   buffer.resize(source.length);
-  return succeeded(readWeightBytes(source, 0, MutableArrayRef<char>(buffer.data(), buffer.size()), loc)) ? StringRef(buffer)
-                                                                                                 : StringRef();
+  return succeeded(readWeightBytes(source, 0, MutableArrayRef<char>(buffer.data(), buffer.size()), loc))
+             ? StringRef(buffer)
+             : StringRef();
 }
 
 /// A named parameter whose transpose has these very bits.
@@ -472,7 +487,8 @@ bool Analysis::nameTransposed(const Candidate &candidate) {
       notes.push_back("'" + candidate.value + "' has the bits of '" + parameter.name + "' transposed; '" + name +
                       "' is tied to it again");
     } else {
-      notes.push_back("'" + candidate.value + "' has the bits of '" + parameter.name + "' transposed; it is that again");
+      notes.push_back("'" + candidate.value + "' has the bits of '" + parameter.name +
+                      "' transposed; it is that again");
     }
     return true;
   }
@@ -515,7 +531,8 @@ void Analysis::add(const Candidate &candidate) {
         !isAnonymous(candidate.value)) {
       names.insert(alias);
       parameter.aliases.push_back(alias);
-      notes.push_back("'" + alias + "' and '" + candidate.value + "' are one parameter in the file; it keeps both names");
+      notes.push_back("'" + alias + "' and '" + candidate.value +
+                      "' are one parameter in the file; it keeps both names");
     }
   }
   for (const auto &[alias, target] : ties)
@@ -567,8 +584,8 @@ FailureOr<Parameters> Analysis::run() {
     }
   if (!hasMetadata)
     for (auto [n, node] : llvm::enumerate(model.nodes)) {
-      bool linear = !node.classes.empty() && (node.classes.back() == "aten.addmm.default" ||
-                                              node.classes.back() == "aten.linear.default");
+      bool linear = !node.classes.empty() &&
+                    (node.classes.back() == "aten.addmm.default" || node.classes.back() == "aten.linear.default");
       if (live[n] && node.type == "Gemm" && node.inputs.size() == 2 && linear)
         notes.push_back("warning: the bias of '" + node.moduleScope() +
                         "' was zero and was left out by the exporter; it is not trained. scrimp-export keeps it");

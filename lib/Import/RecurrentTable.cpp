@@ -66,12 +66,12 @@ FailureOr<Layer> readLayer(NodeBuilder &b, int64_t gates, unsigned peephole) {
   }
   auto activations = b.node.attributes.find("activations");
   if (activations != b.node.attributes.end()) {
-    static const std::vector<std::string> expected[] = {
-        {"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}};
+    static const std::vector<std::string> expected[] = {{"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}};
     const std::vector<std::string> &wanted = expected[gates == 1 ? 0 : gates == 3 ? 1 : 2];
     for (auto [i, name] : llvm::enumerate(activations->second.strings))
       if (name != wanted[i % wanted.size()]) {
-        b.error() << "activation '" << name << "' is not supported, only the default '" << wanted[i % wanted.size()] << "'";
+        b.error() << "activation '" << name << "' is not supported, only the default '" << wanted[i % wanted.size()]
+                  << "'";
         return failure();
       }
   }
@@ -79,8 +79,7 @@ FailureOr<Layer> readLayer(NodeBuilder &b, int64_t gates, unsigned peephole) {
 }
 
 /// Runs `step(xt, direction)`, which updates the states, over all steps of all directions and sets the outputs.
-template <typename Step>
-LogicalResult unroll(NodeBuilder &b, Layer &layer, bool hasCell, Step step) {
+template <typename Step> LogicalResult unroll(NodeBuilder &b, Layer &layer, bool hasCell, Step step) {
   int64_t directions = shapeOf(b.input(1))[0], gh = layer.gates * layer.hidden;
   std::string direction = b.stringAttr("direction", "forward");
   Type type = tensorType(layer.x).getElementType();
@@ -112,9 +111,10 @@ LogicalResult unroll(NodeBuilder &b, Layer &layer, bool hasCell, Step step) {
       step(b.sliceDim(projected, 0, t * layer.batch, layer.batch), run);
       hs[t] = b.reshape(run.h, {1, 1, layer.batch, layer.hidden});
     }
-    all.push_back(hs.size() == 1 ? hs[0]
-                                 : b.make<ConcatOp>(RankedTensorType::get({layer.steps, 1, layer.batch, layer.hidden}, type),
-                                                    hs, b.builder.getI64IntegerAttr(0)));
+    all.push_back(hs.size() == 1
+                      ? hs[0]
+                      : b.make<ConcatOp>(RankedTensorType::get({layer.steps, 1, layer.batch, layer.hidden}, type), hs,
+                                         b.builder.getI64IntegerAttr(0)));
     lastH.push_back(b.reshape(run.h, {1, layer.batch, layer.hidden}));
     if (hasCell)
       lastC.push_back(b.reshape(run.c, {1, layer.batch, layer.hidden}));
@@ -158,8 +158,8 @@ LogicalResult gru(NodeBuilder &b) {
   bool after = b.intAttr("linear_before_reset", 0);
   return unroll(b, *layer, false, [&](Value x, Direction &run) {
     auto rows = [&](Value v, int64_t i, int64_t count) { return v ? b.sliceDim(v, 0, i * n, count * n) : Value(); };
-    Value gates = b.make<AddOp>(b.sliceDim(x, 1, 0, 2 * n),
-                                affine(b, run.h, rows(run.r, 0, 2), rows(run.recurrentBias, 0, 2)));
+    Value gates =
+        b.make<AddOp>(b.sliceDim(x, 1, 0, 2 * n), affine(b, run.h, rows(run.r, 0, 2), rows(run.recurrentBias, 0, 2)));
     Value z = b.make<SigmoidOp>(b.sliceDim(gates, 1, 0, n)), r = b.make<SigmoidOp>(b.sliceDim(gates, 1, n, n));
     Value recurrent;
     if (after)

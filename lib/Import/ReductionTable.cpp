@@ -65,16 +65,19 @@ LogicalResult reduceMean(NodeBuilder &b) {
                     [&](Value y, int64_t count) { return b.make<DivOp>(y, b.splat(tensorType(y), count)); });
 }
 LogicalResult reduceL1(NodeBuilder &b) {
-  return reduceWith(b, ReduceKind::sum, [&](Value x) { return b.make<AbsOp>(x); }, unchanged);
+  return reduceWith(
+      b, ReduceKind::sum, [&](Value x) { return b.make<AbsOp>(x); }, unchanged);
 }
 LogicalResult reduceSumSquare(NodeBuilder &b) {
-  return reduceWith(b, ReduceKind::sum, [&](Value x) { return b.make<MulOp>(x, x); }, unchanged);
+  return reduceWith(
+      b, ReduceKind::sum, [&](Value x) { return b.make<MulOp>(x, x); }, unchanged);
 }
 LogicalResult reduceL2(NodeBuilder &b) {
   if (failed(b.requireFloat(0)))
     return failure();
-  return reduceWith(b, ReduceKind::sum, [&](Value x) { return b.make<MulOp>(x, x); },
-                    [&](Value y, int64_t) { return b.make<SqrtOp>(y); });
+  return reduceWith(
+      b, ReduceKind::sum, [&](Value x) { return b.make<MulOp>(x, x); },
+      [&](Value y, int64_t) { return b.make<SqrtOp>(y); });
 }
 LogicalResult reduceLogSum(NodeBuilder &b) {
   if (failed(b.requireFloat(0)))
@@ -95,8 +98,9 @@ LogicalResult reduceLogSumExp(NodeBuilder &b) {
   for (int64_t dim : *dims)
     kept[dim] = 1;
   Value shifted = b.make<SubOp>(x, b.broadcast(b.reshape(largest, kept), shapeOf(x)));
-  return reduceWith(b, ReduceKind::sum, [&](Value) { return b.make<ExpOp>(shifted); },
-                    [&](Value y, int64_t) { return b.make<AddOp>(b.make<LogOp>(y), largest); });
+  return reduceWith(
+      b, ReduceKind::sum, [&](Value) { return b.make<ExpOp>(shifted); },
+      [&](Value y, int64_t) { return b.make<AddOp>(b.make<LogOp>(y), largest); });
 }
 
 /// Products as numpy.matmul: rank 1 is a row on the left and a column on the right, leading dimensions broadcast.
@@ -168,8 +172,8 @@ LogicalResult gemm(NodeBuilder &b) {
   bool transA = b.intAttr("transA", 0), transB = b.intAttr("transB", 0);
   if (shapeOf(x)[transA ? 0 : 1] != shapeOf(y)[transB ? 1 : 0] ||
       tensorType(x).getElementType() != tensorType(y).getElementType())
-    return b.error() << "cannot multiply " << tensorType(x) << (transA ? " transposed" : "") << " by "
-                     << tensorType(y) << (transB ? " transposed" : "");
+    return b.error() << "cannot multiply " << tensorType(x) << (transA ? " transposed" : "") << " by " << tensorType(y)
+                     << (transB ? " transposed" : "");
   Value result = b.make<MatmulOp>(x, y, transA, transB);
   double alpha = b.floatAttr("alpha", 1), beta = b.floatAttr("beta", 1);
   if (alpha != 1)

@@ -142,8 +142,8 @@ LogicalResult concat(NodeBuilder &b) {
   SmallVector<int64_t> result(shapeOf(inputs[0]));
   for (Value other : llvm::drop_begin(inputs)) {
     ArrayRef<int64_t> dims = shapeOf(other);
-    bool fits = dims.size() == result.size() &&
-                tensorType(other).getElementType() == tensorType(inputs[0]).getElementType();
+    bool fits =
+        dims.size() == result.size() && tensorType(other).getElementType() == tensorType(inputs[0]).getElementType();
     for (size_t i = 0; fits && i < dims.size(); ++i)
       fits = (int64_t)i == *axis || dims[i] == result[i];
     if (!fits)
@@ -395,7 +395,8 @@ LogicalResult pad(NodeBuilder &b) {
     axes = *some;
   }
   if (given->size() != 2 * axes.size())
-    return b.error() << "found " << given->size() << " pads for " << axes.size() << " dimensions, expected twice as many";
+    return b.error() << "found " << given->size() << " pads for " << axes.size()
+                     << " dimensions, expected twice as many";
   std::string mode = b.stringAttr("mode", "constant");
   if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
     return b.error() << "mode is '" << mode << "', expected constant, reflect, edge or wrap";
@@ -407,8 +408,8 @@ LogicalResult pad(NodeBuilder &b) {
     before[*dim] = (*given)[i];
     after[*dim] = (*given)[axes.size() + i];
     if (shapeOf(x)[*dim] + before[*dim] + after[*dim] < 0 || (mode != "constant" && shapeOf(x)[*dim] == 0))
-      return b.error() << "dimension " << *dim << " of " << shapeOf(x)[*dim] << " cannot be padded by "
-                       << before[*dim] << " and " << after[*dim];
+      return b.error() << "dimension " << *dim << " of " << shapeOf(x)[*dim] << " cannot be padded by " << before[*dim]
+                       << " and " << after[*dim];
   }
   if (mode != "constant") {
     for (int64_t dim = 0; dim < rank; ++dim) {

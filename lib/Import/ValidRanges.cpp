@@ -47,6 +47,6 @@ void onnx_import::markValidRanges(func::FuncOp function) {
       function.setArgAttr(argument.getArgNumber(), "scrimp.valid", DenseI64ArrayAttr::get(context, {0, range.end}));
     if (range.ignore)
       function.setArgAttr(argument.getArgNumber(), "scrimp.ignore",
-                                IntegerAttr::get(IntegerType::get(context, 64), *range.ignore));
+                          IntegerAttr::get(IntegerType::get(context, 64), *range.ignore));
   }
 }

@@ -90,8 +90,8 @@ int main(int argc, char **argv) {
   static NodeTestOptions tests;
   static llvm::cl::opt<std::string, true> root("node-tests", llvm::cl::desc("Run the ONNX node tests of this folder"),
                                                llvm::cl::location(tests.root));
-  static llvm::cl::opt<std::string, true> exceptions("exceptions", llvm::cl::desc("Tests that cannot pass, with reasons"),
-                                                     llvm::cl::location(tests.exceptions));
+  static llvm::cl::opt<std::string, true> exceptions(
+      "exceptions", llvm::cl::desc("Tests that cannot pass, with reasons"), llvm::cl::location(tests.exceptions));
   static llvm::cl::opt<bool, true> table("op-table", llvm::cl::desc("Print the table of ops from --node-tests"),
                                          llvm::cl::location(tests.table));
   static llvm::cl::list<std::string> dims("dim", llvm::cl::desc("NAME=SIZE of a symbolic dimension"));

@@ -17,10 +17,11 @@ namespace {
 
 class Weights : public ::testing::Test {
 protected:
-  Weights() : handler(&context, [&](Diagnostic &diagnostic) {
-        message = diagnostic.str();
-        return success();
-      }) {
+  Weights()
+      : handler(&context, [&](Diagnostic &diagnostic) {
+          message = diagnostic.str();
+          return success();
+        }) {
     SmallString<128> path;
     EXPECT_FALSE(llvm::sys::fs::createUniqueDirectory("scrimp-weights", path));
     folder = path.str().str();
@@ -77,8 +78,8 @@ TEST_F(Weights, FindsTensors) {
 TEST_F(Weights, FindsShards) {
   writeTensors("one.safetensors", R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "aaaa");
   writeTensors("two.safetensors", R"({"b":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}})", "bb");
-  std::string index = write("model.safetensors.index.json",
-                            R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
+  std::string index =
+      write("model.safetensors.index.json", R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
   FailureOr<llvm::StringMap<WeightSource>> tensors = openSafetensors(index, &context);
   ASSERT_TRUE(succeeded(tensors)) << message;
   EXPECT_EQ((*tensors)["b"].path, folder + "/two.safetensors");
@@ -87,23 +88,26 @@ TEST_F(Weights, FindsShards) {
             "'lost.json' places 'c' in 'one.safetensors', which does not hold it");
   EXPECT_EQ(reject(write("above.json", R"({"weight_map":{"c":"../one.safetensors"}})")),
             "'above.json' places 'c' in '../one.safetensors', which is not a file beside it");
-  EXPECT_EQ(reject(write("other.json", "[]")), "'other.json' has no weight_map; expected a model.safetensors.index.json");
+  EXPECT_EQ(reject(write("other.json", "[]")),
+            "'other.json' has no weight_map; expected a model.safetensors.index.json");
 }
 
 TEST_F(Weights, RejectsDamage) {
   EXPECT_EQ(reject(folder + "/none"), "'none' cannot be read: No such file or directory");
   EXPECT_EQ(reject(write("short", "abc")), "'short' has 3 bytes; it is not a safetensors file, or is cut off");
-  EXPECT_EQ(reject(write("text", "this is no header, surely")),
-            "'text' announces a header of 2338328219631577204 bytes but has 25; it is not a safetensors file, or is cut off");
+  EXPECT_EQ(
+      reject(write("text", "this is no header, surely")),
+      "'text' announces a header of 2338328219631577204 bytes but has 25; it is not a safetensors file, or is cut off");
   EXPECT_EQ(reject(writeTensors("json", "{\"a\":", "")),
             "'json' has a header that is not a JSON object; it is not a safetensors file, or is damaged");
   EXPECT_EQ(reject(writeTensors("cut", kTwo, "aaaabbbbIIII")),
             "'cut' places the tensor 'b' (8 bytes) at 8 to 16 of 12 bytes of data; it is cut off or damaged");
   EXPECT_EQ(reject(writeTensors("size", R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", "aaaabbbb")),
             "'size' places the tensor 'a' (12 bytes) at 0 to 8 of 8 bytes of data; it is cut off or damaged");
-  EXPECT_EQ(reject(writeTensors("huge", R"({"a":{"dtype":"F32","shape":[1099511627776,1099511627776],"data_offsets":[0,8]}})",
-                                "aaaabbbb")),
-            "'huge' gives the tensor 'a' an impossible shape");
+  EXPECT_EQ(
+      reject(writeTensors("huge", R"({"a":{"dtype":"F32","shape":[1099511627776,1099511627776],"data_offsets":[0,8]}})",
+                          "aaaabbbb")),
+      "'huge' gives the tensor 'a' an impossible shape");
 }
 
 } // namespace
