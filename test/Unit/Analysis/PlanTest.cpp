@@ -196,7 +196,7 @@ TEST_F(Plan, VerifierNoticesAnyOverlap) {
     FailureOr<Aliases> aliases = Aliases::compute(function);
     MemoryUse use = computeMemoryUse(function, *aliases, 1);
     std::mt19937 random(seed);
-    for (int tries = 0; tries < 40; ++tries) {
+    for (int tries = 0; tries < 400; ++tries) {
       TransientBlock &a = use.transient[random() % use.transient.size()];
       TransientBlock &b = use.transient[random() % use.transient.size()];
       // b is written while a is live, and read later than that.
