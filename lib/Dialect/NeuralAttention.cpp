@@ -182,16 +182,103 @@ LogicalResult AttentionOp::eval(ArrayRef<const HostTensor *> operands, MutableAr
   return success();
 }
 
+namespace {
+/// The gradient with the scores as a tensor, in the wide type: of everything, the mask and lse included.
+class ExplicitGradient {
+public:
+  ExplicitGradient(OpBuilder &builder, AttentionOp op)
+      : builder(builder), loc(op.getLoc()), op(op), s(attentionShape(op)), full{s.B, s.Hq, s.Sq, s.Sk} {}
+
+  void build(ArrayRef<Value> resultGrads, ArrayRef<bool> needed, MutableArrayRef<Value> operandGrads) {
+    Value q = wide(op.getQ()), k = spreadHeads(wide(op.getK())), v = spreadHeads(wide(op.getV()));
+    double scale = op.getScale().convertToDouble();
+    GraphExpr scores = scale * expr(MatmulOp::create(builder, loc, q, k, false, true));
+    if (op.getMask() && isFloatTensor(op.getMask()))
+      scores = scores + expr(broadcastTo(builder, loc, wide(op.getMask()), full));
+    GraphExpr p = exp(scores - spreadRows(op.getLse()));
+    for (Value sees : visibility())
+      p = select(expr(sees), p, like(p, 0));
+    GraphExpr ds = like(p, 0), delta = like(expr(op.getLse()), 0);
+    if (resultGrads[0]) {
+      GraphExpr g = expr(wide(resultGrads[0]));
+      ds = expr(MatmulOp::create(builder, loc, g.value, v, false, true));
+      delta = expr(ReduceOp::create(builder, loc, ReduceKind::sum, (g * expr(wide(op.getOut()))).value, {3}));
+      if (needed[2])
+        operandGrads[2] = sumHeads(MatmulOp::create(builder, loc, p.value, g.value, true, false), op.getV());
+    }
+    if (resultGrads[1])
+      delta = delta - expr(resultGrads[1]);
+    ds = p * (ds - spreadRows(delta.value));
+    if (op.getMask() && needed[3])
+      operandGrads[3] = narrow(sumTo(builder, loc, ds.value, shapeOf(op.getMask())), op.getMask());
+    Value scaled = (scale * ds).value;
+    if (needed[0])
+      operandGrads[0] = narrow(MatmulOp::create(builder, loc, scaled, k), op.getQ());
+    if (needed[1])
+      operandGrads[1] = sumHeads(MatmulOp::create(builder, loc, scaled, q, true, false), op.getK());
+  }
+
+private:
+  GraphExpr expr(Value value) { return GraphExpr(builder, loc, value); }
+  Value cast(Value value, Type element) {
+    RankedTensorType type = tensorType(value).clone(element);
+    return type == value.getType() ? value : CastOp::create(builder, loc, type, value).getResult();
+  }
+  Value wide(Value value) { return cast(value, tensorType(op.getLse()).getElementType()); }
+  Value narrow(Value value, Value like) { return cast(value, tensorType(like).getElementType()); }
+
+  /// [B,Hq,Sq] along the keys.
+  GraphExpr spreadRows(Value value) {
+    return expr(broadcastTo(builder, loc, reshapeTo(builder, loc, value, {s.B, s.Hq, s.Sq, 1}), full));
+  }
+  /// [B,Hkv,S,D] -> [B,Hq,S,D], each head for its group of query heads; and the sum over the groups.
+  Value spreadHeads(Value value) {
+    ArrayRef<int64_t> shape = shapeOf(value);
+    int64_t group = s.Hq / s.Hkv, length = shape[2], width = shape[3];
+    Value split = reshapeTo(builder, loc, value, {s.B, s.Hkv, 1, length, width});
+    return reshapeTo(builder, loc, broadcastTo(builder, loc, split, {s.B, s.Hkv, group, length, width}),
+                     {s.B, s.Hq, length, width});
+  }
+  Value sumHeads(Value value, Value like) {
+    ArrayRef<int64_t> shape = shapeOf(like);
+    Value split = reshapeTo(builder, loc, value, {s.B, s.Hkv, s.Hq / s.Hkv, shape[2], shape[3]});
+    return narrow(ReduceOp::create(builder, loc, ReduceKind::sum, split, {2}), like);
+  }
+
+  /// Conditions of the scores' shape, all of which hold where a key is seen.
+  SmallVector<Value> visibility() {
+    SmallVector<Value> conditions;
+    auto index = [&](int64_t dim, double start) {
+      auto type = RankedTensorType::get(full, builder.getI64Type());
+      return expr(IotaOp::create(builder, loc, type, dim, APFloat(start), APFloat(1.0)));
+    };
+    if (op.getCausal())
+      conditions.push_back(le(index(3, 0), index(2, static_cast<double>(s.Sk - s.Sq))).value);
+    if (op.getMask() && !isFloatTensor(op.getMask()))
+      conditions.push_back(broadcastTo(builder, loc, op.getMask(), full));
+    if (Value segments = op.getSegments()) {
+      Value ofQuery = broadcastTo(builder, loc, reshapeTo(builder, loc, segments, {s.B, 1, s.Sq, 1}), full);
+      Value ofKey = broadcastTo(builder, loc, reshapeTo(builder, loc, segments, {s.B, 1, 1, s.Sk}), full);
+      conditions.push_back(eq(expr(ofQuery), expr(ofKey)).value);
+    }
+    return conditions;
+  }
+
+  OpBuilder &builder;
+  Location loc;
+  AttentionOp op;
+  rt::AttentionShape s;
+  SmallVector<int64_t> full;
+};
+} // namespace
+
 void AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
                                 MutableArrayRef<Value> operandGrads) {
   bool needsMask = getMask() && isFloatTensor(getMask()) && needed[3];
-  if (needsMask || resultGrads[1]) {
-    emitOpError() << "has no gradient with respect to its mask or through lse; use matmul and softmax instead";
-    return;
-  }
-  Value g = resultGrads[0] ? resultGrads[0] : splatConstant(builder, getLoc(), tensorType(getOut()), 0);
+  if (needsMask || resultGrads[1])
+    return ExplicitGradient(builder, *this).build(resultGrads, needed, operandGrads);
   auto grad = AttentionGradOp::create(builder, getLoc(), getQ().getType(), getK().getType(), getV().getType(), getQ(),
-                                      getK(), getV(), getOut(), getLse(), g, getMask(), getSegments(), getCausal(),
+                                      getK(), getV(), getOut(), getLse(), resultGrads[0], getMask(), getSegments(), getCausal(),
                                       getScale());
   for (unsigned i = 0; i < 3; ++i)
     if (needed[i])
