@@ -1,6 +1,8 @@
 // layer_norm, rms_norm and their gradients. The mean first, then the deviations' squares: no cancellation.
 #include "NeuralRows.h"
 
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
 using namespace mlir;
 using namespace mlir::scrimp;
 
@@ -37,11 +39,6 @@ static Value spread(OpBuilder &builder, Location loc, Value value, Value x, int6
   if (tensorType(result).getElementType() == tensorType(x).getElementType())
     return result;
   return CastOp::create(builder, loc, x.getType(), result);
-}
-
-/// Sums `value` over the rows.
-static Value sumRows(OpBuilder &builder, Location loc, Value value, int64_t axis) {
-  return ReduceOp::create(builder, loc, ReduceKind::sum, value, llvm::to_vector(llvm::seq<int64_t>(axis)));
 }
 
 static GraphExpr orZero(GraphExpr like, Value value) { return value ? like.with(value) : like.constant(0); }
@@ -137,10 +134,16 @@ void LayerNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
     operandGrads[0] = operandGrads[0] ? (dx + dx.with(operandGrads[0])).value : dx.value;
   }
   unsigned biasOperand = getScale() ? 2 : 1;
-  if (g && getScale() && needed[1])
-    operandGrads[1] = sumRows(builder, loc, (normalized() * GraphExpr(builder, loc, g)).value, axis);
-  if (g && getBias() && needed[biasOperand])
-    operandGrads[biasOperand] = sumRows(builder, loc, g, axis);
+  bool needsScale = g && getScale() && needed[1], needsBias = g && getBias() && needed[biasOperand];
+  if (needsScale) {
+    auto grad = LayerNormParameterGradOp::create(builder, loc, getX(), getMean(), getRstd(), g, axis);
+    operandGrads[1] = grad.getDscale();
+    if (needsBias)
+      operandGrads[2] = grad.getDbias();
+  } else if (needsBias) {
+    operandGrads[biasOperand] =
+        ReduceOp::create(builder, loc, ReduceKind::sum, g, llvm::to_vector(llvm::seq<int64_t>(axis)));
+  }
 }
 
 LogicalResult LayerNormGradOp::verify() {
@@ -187,6 +190,124 @@ void LayerNormGradOp::emitUnit(OpBuilder &builder, Location loc, Value unit, Loa
   ScalarExpr meanOfH = sums[0] / size, meanOfProduct = sums[1] / size;
   row.forEach(store, 0, type, [&](OpBuilder &b, Value j) {
     return in(b, rstd) * ((h(b, j) - in(b, meanOfH)) - n(b, j) * in(b, meanOfProduct));
+  });
+}
+
+//===-- Gradients of scale and bias ------------------------------------------------------------------------------===//
+
+/// Columns of one unit: neighbours in memory, whose sums stay in a small buffer while all rows pass by.
+static constexpr int64_t kParameterColumns = 32;
+
+static RankedTensorType parameterType(RankedTensorType type, int64_t axis) {
+  return type.clone(type.getShape().drop_front(axis));
+}
+
+static int64_t countColumnBlocks(Value x, int64_t axis) {
+  return llvm::divideCeil(productOf(shapeOf(x).drop_front(axis)), kParameterColumns);
+}
+
+/// Emits block `unit` of columns: stores in result r the sums over the rows of value r of `element(row, index)`, where
+/// `row` is the index of a statistic and `index` one of x.
+static void
+emitColumnSums(OpBuilder &builder, Location loc, Value unit, Value x, int64_t axis, unsigned count, StoreFn store,
+               function_ref<SmallVector<ScalarExpr>(OpBuilder &, ValueRange row, ValueRange index)> element) {
+  ArrayRef<int64_t> outer = shapeOf(x).take_front(axis), inner = shapeOf(x).drop_front(axis);
+  Type type = tensorType(x).getElementType(), compute = getComputeType(type);
+  Value zero = emitIndex(builder, loc, 0), width = emitIndex(builder, loc, kParameterColumns);
+  Value first = arith::MulIOp::create(builder, loc, unit, width);
+  Value size = arith::MinUIOp::create(
+      builder, loc, width, arith::SubIOp::create(builder, loc, emitIndex(builder, loc, productOf(inner)), first));
+  auto column = [&](OpBuilder &b, Value lane) {
+    return emitDelinearize(b, loc, arith::AddIOp::create(b, loc, first, lane), inner);
+  };
+  SmallVector<Value> sums;
+  for (unsigned r = 0; r < count; ++r)
+    sums.push_back(emitStackBuffer(builder, loc, {kParameterColumns}, compute));
+  Value neutral = emitConstant(builder, loc, compute, 0);
+  auto forEachLane = [&](OpBuilder &outside, function_ref<void(OpBuilder &, Value)> body) {
+    emitLoop(outside, loc, zero, size, body, /*parallel=*/true);
+  };
+  forEachLane(builder, [&](OpBuilder &b, Value lane) {
+    for (Value sum : sums)
+      memref::StoreOp::create(b, loc, neutral, sum, lane);
+  });
+  emitLoop(builder, loc, zero, emitIndex(builder, loc, productOf(outer)), [&](OpBuilder &rows, Value linear) {
+    SmallVector<Value> row = emitDelinearize(rows, loc, linear, outer);
+    forEachLane(rows, [&](OpBuilder &b, Value lane) {
+      SmallVector<Value> index(row);
+      llvm::append_range(index, column(b, lane));
+      for (auto [sum, value] : llvm::zip(sums, element(b, row, index))) {
+        Value old = memref::LoadOp::create(b, loc, sum, lane);
+        memref::StoreOp::create(b, loc, emitCombine(b, loc, Combine::Add, old, value.value), sum, lane);
+      }
+    });
+  });
+  forEachLane(builder, [&](OpBuilder &b, Value lane) {
+    for (auto [r, sum] : llvm::enumerate(sums))
+      store(b, r, column(b, lane), emitConvert(b, loc, memref::LoadOp::create(b, loc, sum, lane), type));
+  });
+}
+
+void LayerNormParameterGradOp::build(OpBuilder &builder, OperationState &state, Value x, Value mean, Value rstd,
+                                     Value g, int64_t axis) {
+  Type type = parameterType(tensorType(x), axis);
+  build(builder, state, type, type, x, mean, rstd, g, axis);
+}
+
+LogicalResult LayerNormParameterGradOp::verify() {
+  return verifyNorm(*this, getX(), getAxis(), getDscale(), {}, getMean());
+}
+
+int64_t LayerNormParameterGradOp::getNumUnits() { return countColumnBlocks(getX(), getAxis()); }
+bool LayerNormParameterGradOp::mayOverwrite(unsigned, unsigned) { return false; }
+
+LogicalResult LayerNormParameterGradOp::eval(ArrayRef<const HostTensor *> operands,
+                                             MutableArrayRef<HostTensor> results) {
+  int64_t size = results[0].size();
+  for (int64_t i = 0; i < operands[0]->size(); ++i) {
+    int64_t row = i / size, column = i % size;
+    double g = operands[3]->floats()[i];
+    results[0].floats()[column] +=
+        g * ((operands[0]->floats()[i] - operands[1]->floats()[row]) * operands[2]->floats()[row]);
+    results[1].floats()[column] += g;
+  }
+  return success();
+}
+
+void LayerNormParameterGradOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn load, StoreFn store,
+                                        ValueRange) {
+  emitColumnSums(builder, loc, unit, getX(), getAxis(), 2, store, [&](OpBuilder &b, ValueRange row, ValueRange index) {
+    ScalarExpr g = loadCompute(b, loc, load, 3, index);
+    ScalarExpr deviation = loadCompute(b, loc, load, 0, index) - loadCompute(b, loc, load, 1, row);
+    return SmallVector<ScalarExpr>{g * (deviation * loadCompute(b, loc, load, 2, row)), g};
+  });
+}
+
+void RmsNormParameterGradOp::build(OpBuilder &builder, OperationState &state, Value x, Value rstd, Value g,
+                                   int64_t axis) {
+  build(builder, state, parameterType(tensorType(x), axis), x, rstd, g, axis);
+}
+
+LogicalResult RmsNormParameterGradOp::verify() {
+  return verifyNorm(*this, getX(), getAxis(), getDscale(), {}, getRstd());
+}
+
+int64_t RmsNormParameterGradOp::getNumUnits() { return countColumnBlocks(getX(), getAxis()); }
+bool RmsNormParameterGradOp::mayOverwrite(unsigned, unsigned) { return false; }
+
+LogicalResult RmsNormParameterGradOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  int64_t size = results[0].size();
+  for (int64_t i = 0; i < operands[0]->size(); ++i)
+    results[0].floats()[i % size] +=
+        operands[2]->floats()[i] * (operands[0]->floats()[i] * operands[1]->floats()[i / size]);
+  return success();
+}
+
+void RmsNormParameterGradOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn load, StoreFn store,
+                                      ValueRange) {
+  emitColumnSums(builder, loc, unit, getX(), getAxis(), 1, store, [&](OpBuilder &b, ValueRange row, ValueRange index) {
+    ScalarExpr normalized = loadCompute(b, loc, load, 0, index) * loadCompute(b, loc, load, 1, row);
+    return SmallVector<ScalarExpr>{loadCompute(b, loc, load, 2, index) * normalized};
   });
 }
 
@@ -254,7 +375,7 @@ void RmsNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, A
     operandGrads[0] = operandGrads[0] ? (dx + dx.with(operandGrads[0])).value : dx.value;
   }
   if (g && getScale() && needed[1])
-    operandGrads[1] = sumRows(builder, loc, (normalized() * GraphExpr(builder, loc, g)).value, getAxis());
+    operandGrads[1] = RmsNormParameterGradOp::create(builder, loc, getX(), getRstd(), g, getAxis());
 }
 
 LogicalResult RmsNormGradOp::verify() { return verifyNorm(*this, getX(), getAxis(), getScale(), {}, getRstd()); }

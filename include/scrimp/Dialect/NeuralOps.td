@@ -99,6 +99,19 @@ def Scrimp_LayerNormGradOp : Scrimp_NeuralRowsOp<"layer_norm_grad", 12, [AllType
   let hasVerifier = 1;
 }
 
+def Scrimp_LayerNormParameterGradOp : Scrimp_NeuralRowsOp<"layer_norm_parameter_grad", 5, [AllTypesMatch<["x", "g"]>,
+    AllTypesMatch<["mean", "rstd"]>, AllTypesMatch<["dscale", "dbias"]>]> {
+  let summary = "The gradients of layer_norm with respect to scale and bias: sums over rows of g (x - mean) rstd, of g";
+  let description = [{ One pass over x and g, without a tensor of the products. Rows are added in order. }];
+  let arguments = (ins Scrimp_FloatTensor:$x, Scrimp_WideFloatTensor:$mean, Scrimp_WideFloatTensor:$rstd,
+                   Scrimp_FloatTensor:$g, I64Attr:$axis);
+  let results = (outs Scrimp_FloatTensor:$dscale, Scrimp_FloatTensor:$dbias);
+  let assemblyFormat = "$x `,` $mean `,` $rstd `,` $g attr-dict `:` type($x) `,` type($mean) `->` type($dscale)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$mean, "::mlir::Value":$rstd, "::mlir::Value":$g,
+                                 "int64_t":$axis)>];
+  let hasVerifier = 1;
+}
+
 def Scrimp_RmsNormOp : Scrimp_NeuralRowsOp<"rms_norm", 5, [AllTypesMatch<["x", "y"]>, Scrimp_Differentiable]> {
   let summary = "x rstd scale; rstd = 1 / sqrt(mean(x^2) + epsilon) over dimensions axis and up";
   let arguments = (ins Scrimp_FloatTensor:$x, Optional<Scrimp_FloatTensor>:$scale, I64Attr:$axis, F64Attr:$epsilon);
@@ -117,6 +130,15 @@ def Scrimp_RmsNormGradOp : Scrimp_NeuralRowsOp<"rms_norm_grad", 9, [AllTypesMatc
   let assemblyFormat = [{
     $x `,` $rstd `,` $g (`scale` `(` $scale^ `:` type($scale) `)`)? attr-dict `:` type($x) `,` type($rstd)
   }];
+  let hasVerifier = 1;
+}
+
+def Scrimp_RmsNormParameterGradOp : Scrimp_NeuralRowsOp<"rms_norm_parameter_grad", 3, [AllTypesMatch<["x", "g"]>]> {
+  let summary = "The gradient of rms_norm with respect to scale: sums over rows of g x rstd";
+  let arguments = (ins Scrimp_FloatTensor:$x, Scrimp_WideFloatTensor:$rstd, Scrimp_FloatTensor:$g, I64Attr:$axis);
+  let results = (outs Scrimp_FloatTensor:$dscale);
+  let assemblyFormat = "$x `,` $rstd `,` $g attr-dict `:` type($x) `,` type($rstd) `->` type($dscale)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$rstd, "::mlir::Value":$g, "int64_t":$axis)>];
   let hasVerifier = 1;
 }
 
