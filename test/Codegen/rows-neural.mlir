@@ -7,7 +7,8 @@
 // RUN: sed -e 's/COLS/4099/g' -e 's/WIDE/f32/g' -e 's/TYPE/f32/g' %s | scrimp-kernel-test --ulps 64 --march baseline -
 func.func @main() -> (tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>,
     tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE>, tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>,
-    tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE>, tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>) {
+    tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE>, tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>,
+    tensor<COLSxTYPE>, tensor<COLSxTYPE>, tensor<COLSxTYPE>) {
   %i = scrimp.iota {dim = 2 : i64, start = 1.0 : f64, step = 0.7 : f64} : tensor<2x3xCOLSxf32>
   %j = scrimp.iota {dim = 1 : i64, start = -1.0 : f64, step = 0.9 : f64} : tensor<2x3xCOLSxf32>
   %k = scrimp.iota {dim = 0 : i64, start = 3.0 : f64} : tensor<2x3xCOLSxf32>
@@ -30,12 +31,15 @@ func.func @main() -> (tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xC
   %dln = scrimp.layer_norm_grad %x, %mean, %rstd, %g scale(%w : tensor<COLSxTYPE>) {axis = 2 : i64} : tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE>
   %rms, %scale = scrimp.rms_norm %x scale(%w : tensor<COLSxTYPE>) {axis = 2 : i64, epsilon = 1.0e-5 : f64} : tensor<2x3xCOLSxTYPE> -> tensor<2x3xWIDE>
   %drms = scrimp.rms_norm_grad %x, %scale, %g scale(%w : tensor<COLSxTYPE>) {axis = 2 : i64} : tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE>
+  %dw, %db = scrimp.layer_norm_parameter_grad %x, %mean, %rstd, %g {axis = 2 : i64} : tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE> -> tensor<COLSxTYPE>
+  %dscale = scrimp.rms_norm_parameter_grad %x, %scale, %g {axis = 2 : i64} : tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE> -> tensor<COLSxTYPE>
   %labels = scrimp.constant dense<[[0, 0, -100], [0, -100, 0]]> : tensor<2x3xi64>
   %loss, %lse = scrimp.cross_entropy %x, %labels {ignore_index = -100 : i64} : tensor<2x3xCOLSxTYPE>, tensor<2x3xi64> -> tensor<2x3xWIDE>
   %one = scrimp.constant dense<0.5> : tensor<2x3xWIDE>
   %dce = scrimp.cross_entropy_grad %x, %labels, %lse, %one {ignore_index = -100 : i64} : tensor<2x3xCOLSxTYPE>, tensor<2x3xi64>, tensor<2x3xWIDE>
-  return %softmax, %dsoftmax, %log_softmax, %dlog_softmax, %ln, %mean, %rstd, %dln, %rms, %scale, %drms, %loss, %lse, %dce
+  return %softmax, %dsoftmax, %log_softmax, %dlog_softmax, %ln, %mean, %rstd, %dln, %rms, %scale, %drms, %loss, %lse, %dce, %dw, %db, %dscale
       : tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>,
       tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE>, tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>,
-      tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE>, tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>
+      tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE>, tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>,
+      tensor<COLSxTYPE>, tensor<COLSxTYPE>, tensor<COLSxTYPE>
 }

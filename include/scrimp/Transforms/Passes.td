@@ -4,6 +4,26 @@
 
 include "mlir/Pass/PassBase.td"
 
+def RaiseIdioms : Pass<"scrimp-raise-idioms", "::mlir::ModuleOp"> {
+  let summary = "Make one op of what exporters write for one layer";
+  let description = [{
+    Recognises layer and RMS normalization with scale and bias, GELU (erf and tanh), SiLU, softmax, log_softmax,
+    cross_entropy (the entry of a log_softmax at a label, by gather or one-hot, ignored labels) and attention (scaled
+    queries and keys, masks added or selected, softmax, NaN replaced by 0, values). An attention's keys and values that
+    are repeated for groups of query heads are read as they were before; a mask known at compile time that is the causal
+    order becomes `causal`; a mask that repeats along a dimension gets size 1 there.
+
+    Constants are taken as they stand: epsilon and scale do not change, and a formula whose constants differ from an
+    idiom's by more than their rounding stays as it is. Only the order of roundings changes.
+
+    Requires: nothing.
+    Ensures: what was not recognised is as it was.
+    Fails: never.
+    Example: test/Transforms/RaiseIdioms/attention.mlir
+  }];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
 def DeriveEval : Pass<"scrimp-derive-eval", "::mlir::ModuleOp"> {
   let summary = "Clone @main to @eval, with what behaves otherwise in training turned to evaluation";
   let description = [{
