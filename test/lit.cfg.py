@@ -14,14 +14,15 @@ config.test_format = lit.formats.ShTest(execute_external=False)
 
 tools = os.path.join(config.scrimp_build_dir, "bin")
 config.environment["PATH"] = os.pathsep.join([tools, config.llvm_tools_dir, os.environ["PATH"]])
-for name in ("CUDA_HOME", "SCRIMP_TORCH_PYTHON", "HOME", "LD_LIBRARY_PATH"):
+for name in ("CUDA_HOME", "SCRIMP_TORCH_PYTHON", "SCRIMP_ALL_MODELS", "HOME", "LD_LIBRARY_PATH"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 
 config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
 config.substitutions.append(("%source", config.scrimp_source_dir))
 config.substitutions.append(("%build", config.scrimp_build_dir))
-config.substitutions.append(("%python", shutil.which("python3") or "python3"))
+# Debian's Python has Debian's numpy; another that stands first on PATH may have none.
+config.substitutions.append(("%python", "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"))
 
 # Tests that need more than Scrimp turn on where it is there.
 ptxas = shutil.which("ptxas") or shutil.which("ptxas", path=os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin"))

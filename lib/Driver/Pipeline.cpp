@@ -23,7 +23,7 @@ LogicalResult mlir::scrimp::buildPipeline(PassManager &manager, const CompileOpt
   // Raising needs the folded graph, before autodiff differentiates the pieces one by one.
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
-  if (false)
+  if (failed(add(manager, "scrimp-raise-idioms")))
     return failure();
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());

@@ -1,6 +1,7 @@
 // Everything before the first step.
 #include "Trainer.h"
 #include "scrimp/runtime/Weights.h"
+#include <unistd.h>
 
 namespace scrimp::runtime {
 
@@ -124,11 +125,16 @@ Status Trainer::prepare() {
   for (const Scalar *scalar : items(program->scalars()))
     scalars.push_back({scalarIndex(textOf(scalar->name())), scalar->dtype(), arena.base() + scalar->offset()});
 
+  bool newFolder = !options.saveFolder.empty() && access(options.saveFolder.c_str(), F_OK);
   if (!options.saveFolder.empty())
     if (Status status = prepareCheckpointFolder(options.saveFolder); status.failed())
       return Status::error("--save: %s", status.message().c_str());
   if (!options.metrics.empty())
-    return metrics.open(options.metrics, checkpoint.has_value());
+    if (Status status = metrics.open(options.metrics, checkpoint.has_value()); status.failed()) {
+      if (newFolder)
+        rmdir(options.saveFolder.c_str());
+      return status;
+    }
   return Status::ok();
 }
 

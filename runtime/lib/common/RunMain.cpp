@@ -1,5 +1,6 @@
 // runMain: the one place where errors become text on stderr and an exit status.
 #include "Trainer.h"
+#include <csignal>
 #include <cstdio>
 #include <exception>
 
@@ -28,6 +29,8 @@ int runMain(int argc, char **argv, const ProgramImage &image) {
   if (size_t slash = name.rfind('/'); slash != std::string::npos)
     name.erase(0, slash + 1);
   Status status;
+  // A write beyond the limit on file sizes fails with a message, as one to a full disk does, instead of killing us.
+  signal(SIGXFSZ, SIG_IGN);
   // Libraries that we use may throw (out of memory, JSON of an unexpected shape); we do not.
   try {
     status = runProgram(argc, argv, image, name);

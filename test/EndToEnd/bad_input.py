@@ -1,0 +1,638 @@
+"""Bad input: every message in full, a status that is not zero, and nothing left behind.
+
+    python bad_input.py FOLDER [NAME ...]
+
+In an expected message FOLDER stands for the test's folder, MODELS for test/models; each is one line after
+"scrimp-compile: error: " or "train: error: ".
+"""
+
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import subprocess
+
+import numpy as np
+
+import harness
+from harness import MODELS, check, run, train
+from onnx_writer import model, node, tensor, value
+
+MLP = {"x": "x.npy", "labels": "labels.npy"}
+
+
+def listing(folder):
+    return sorted(str(p.relative_to(folder)) for p in pathlib.Path(folder).rglob("*"))
+
+
+def tidy(text, folder):
+    """The text without what differs from run to run."""
+    text = text.replace(str(folder), "FOLDER").replace(str(MODELS), "MODELS")
+    return re.sub(r"\b[0-9a-f]{16}\b", "HASH", re.sub(r"\.part\.\d+", ".part.N", text))
+
+
+def expect(folder, arguments, *messages, **options):
+    """The program fails, stderr is exactly these lines, and the folder holds what it held before."""
+    before = listing(folder)
+    result = run(arguments, ok=False, **options)
+    found = tidy(result.stderr, folder).splitlines()
+    check(found == list(messages), "stderr is\n  " + "\n  ".join(found) + "\nexpected\n  " + "\n  ".join(messages))
+    check(result.returncode in (1, 2) or result.returncode > 100, f"status {result.returncode}: {arguments}")
+    check(result.stdout == "", f"stdout is {result.stdout}")
+    check(listing(folder) == before, f"left behind: {sorted(set(listing(folder)) - set(before))}")
+
+
+def refuse(folder, name, contents, *messages, flags=()):
+    """scrimp-compile refuses the model file with these contents (None: no file)."""
+    file = folder / name
+    if contents is not None:
+        file.write_bytes(contents)
+    expect(
+        folder,
+        ["scrimp-compile", file, "-o", folder / "train", "--quiet", *flags],
+        *("scrimp-compile: error: " + m for m in messages),
+    )
+
+
+X = value("x", "f4", ["batch", 4])
+LOSS = value("loss", "f4", [])
+W = {"w": np.ones((4, 3), "f4")}
+BATCH = ("--dim", "batch=2")
+
+
+def mean_of(name):
+    return node("ReduceMean", [name], ["loss"], keepdims=0)
+
+
+def linear(*more, initializers=W, inputs=(X,), outputs=(LOSS,), **keywords):
+    """x times w, then `more` nodes."""
+    return model(
+        [node("MatMul", ["x", "w"], ["y"], name="product"), *more],
+        list(inputs),
+        list(outputs),
+        initializers,
+        **keywords,
+    )
+
+
+def files(folder):
+    """Missing, empty, truncated, directory, another kind of file."""
+    refuse(folder, "absent.onnx", None, "FOLDER/absent.onnx: 'FOLDER/absent.onnx' does not exist")
+    refuse(folder, "empty.onnx", b"", "FOLDER/empty.onnx: 'FOLDER/empty.onnx' is empty; expected an ONNX model")
+    whole = (MODELS / "mlp" / "export.onnx").read_bytes()
+    refuse(
+        folder,
+        "half.onnx",
+        whole[: len(whole) // 2],
+        f"FOLDER/half.onnx: 'FOLDER/half.onnx' is not an ONNX model, or is cut off: its {len(whole) // 2} bytes do "
+        f"not parse as one",
+    )
+    (folder / "folder.onnx").mkdir()
+    refuse(
+        folder,
+        "folder.onnx",
+        None,
+        "FOLDER/folder.onnx: 'FOLDER/folder.onnx' is a directory; expected an ONNX model file",
+    )
+    refuse(
+        folder,
+        "text.onnx",
+        b"this is no model\n" * 20,
+        "FOLDER/text.onnx: 'FOLDER/text.onnx' is not an ONNX model, or is cut off: its 340 bytes do not parse as one",
+    )
+    refuse(folder, "absent.mlir", None, "cannot open 'FOLDER/absent.mlir': no such file")
+
+
+def graphs(folder):
+    """Cycles, duplicates, what no table knows."""
+    refuse(
+        folder,
+        "cycle.onnx",
+        model([node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"]), mean_of("b")], [X], [LOSS]),
+        "FOLDER/cycle.onnx: 'FOLDER/cycle.onnx' has a cycle: 'a' -> 'b' -> 'a'",
+        flags=BATCH,
+    )
+    refuse(
+        folder,
+        "twice.onnx",
+        linear(node("Relu", ["x"], ["y"], name="second"), mean_of("y")),
+        "FOLDER/twice.onnx: 'FOLDER/twice.onnx' defines the value 'y' twice, the second time in node 'second' (Relu)",
+        flags=BATCH,
+    )
+    refuse(
+        folder,
+        "undefined.onnx",
+        linear(node("Add", ["y", "nobody"], ["z"]), mean_of("z")),
+        "FOLDER/undefined.onnx: 'FOLDER/undefined.onnx' reads 'nobody' in node 'z' (Add), but nothing defines it",
+        flags=BATCH,
+    )
+    refuse(
+        folder,
+        "op.onnx",
+        linear(node("Frobnicate", ["y"], ["z"], name="f1"), node("Twiddle", ["z"], ["u"], name="f2"), mean_of("u")),
+        "f1: node 'f1': Frobnicate of the domain ai.onnx, opset 17, is not supported",
+        "f2: node 'f2': Twiddle of the domain ai.onnx, opset 17, is not supported",
+        flags=BATCH,
+    )
+    refuse(
+        folder,
+        "domain.onnx",
+        linear(node("Relu", ["y"], ["z"], domain="com.acme", name="d"), mean_of("z"), domains=[("com.acme", 1)]),
+        "d: node 'd': Relu of the domain com.acme, opset 1, is not supported",
+        flags=BATCH,
+    )
+    refuse(
+        folder,
+        "opset.onnx",
+        linear(mean_of("y"), opset=99),
+        "FOLDER/opset.onnx: 'FOLDER/opset.onnx' uses opset 99 of ai.onnx; supported are 11 to 23 (export it again "
+        "with another opset_version)",
+        flags=BATCH,
+    )
+    refuse(
+        folder,
+        "old.onnx",
+        linear(mean_of("y"), opset=6),
+        "FOLDER/old.onnx: 'FOLDER/old.onnx' uses opset 6 of ai.onnx; supported are 11 to 23 (export it again with "
+        "another opset_version)",
+        flags=BATCH,
+    )
+    refuse(
+        folder,
+        "type.onnx",
+        linear(mean_of("y"), inputs=[value("x", "complex64", ["batch", 4])]),
+        "FOLDER/type.onnx: 'FOLDER/type.onnx' has an input 'x' of complex64; supported are float16, bfloat16, "
+        "float, double, bool, int8, int32 and int64",
+        flags=BATCH,
+    )
+    refuse(
+        folder,
+        "shape.onnx",
+        linear(mean_of("y"), initializers={"w": np.ones((5, 3), "f4")}),
+        "product: node 'product' (MatMul): cannot multiply 'tensor<2x4xf32>' by 'tensor<5x3xf32>'",
+        flags=BATCH,
+    )
+    # Case 52: malformed operands are a message with the node's name.
+    refuse(
+        folder,
+        "gemm.onnx",
+        linear(
+            node("ReduceMean", ["y"], ["r"], axes=[0, 1], keepdims=0),
+            node("Gemm", ["r", "w"], ["g"], name="bad_gemm"),
+            mean_of("g"),
+        ),
+        "bad_gemm: node 'bad_gemm' (Gemm): input 0 ('r') has rank 0, expected 2",
+        flags=BATCH,
+    )
+    refuse(
+        folder,
+        "norm.onnx",
+        linear(
+            node("ReduceMean", ["y"], ["r"], keepdims=0),
+            node("LayerNormalization", ["r", "s"], ["n"], name="bad_norm"),
+            mean_of("n"),
+            initializers={**W, "s": np.ones(1, "f4")},
+        ),
+        "bad_norm: node 'bad_norm' (LayerNormalization): input 0 ('r') has rank 0, expected at least 1",
+        flags=BATCH,
+    )
+
+
+def training(folder):
+    """Dimensions, losses, nothing to train."""
+    refuse(
+        folder,
+        "unbound.onnx",
+        linear(mean_of("y")),
+        "FOLDER/unbound.onnx: 'FOLDER/unbound.onnx' has an input 'x' whose dimension 0, 'batch', has no size; give "
+        "it one with --dim batch=N",
+    )
+    refuse(
+        folder,
+        "unbound.onnx",
+        None,
+        "FOLDER/unbound.onnx: 'FOLDER/unbound.onnx' has no symbolic dimension 'sequence', which --dim names; it has "
+        "'batch'",
+        flags=(*BATCH, "--dim", "sequence=4"),
+    )
+    two = linear(node("Add", ["y", "z"], ["s"]), mean_of("s"), inputs=(X, value("z", "f4", [3, 3])))
+    refuse(
+        folder,
+        "contradicting.onnx",
+        two,
+        "s: node 's' (Add): the inputs' shapes do not broadcast together: [2, 3] [3, 3]",
+        flags=("--dim", "batch=2", "--data", "x", "--data", "z"),
+    )
+    refuse(
+        folder,
+        "vector.onnx",
+        linear(node("Relu", ["y"], ["loss"]), outputs=(value("loss", "f4", ["batch", 3]),)),
+        "FOLDER/vector.onnx: 'FOLDER/vector.onnx' has no output that is one number to take as the loss (its outputs "
+        "are loss float[batch,3]); pass --loss, for example --loss 'cross_entropy(loss,labels)'",
+        flags=BATCH,
+    )
+    refuse(
+        folder,
+        "frozen.onnx",
+        linear(mean_of("y")),
+        "FOLDER/frozen.onnx: 'FOLDER/frozen.onnx' has nothing to train: no parameter is trainable; --trainable "
+        "PATTERN makes parameters so, and weights that are graph inputs need --data to tell the data from them",
+        flags=(*BATCH, "--frozen", "*"),
+    )
+    refuse(
+        folder,
+        "loss.onnx",
+        linear(node("Relu", ["y"], ["logits"]), outputs=(value("logits", "f4", ["batch", 3]),)),
+        "--loss 'hinge(logits,labels)' is not understood; expected cross_entropy(LOGITS,LABELS[,ignore_index=N]), "
+        "mse(PREDICTION,TARGET) or bce_with_logits(PREDICTION,TARGET)",
+        flags=(*BATCH, "--loss", "hinge(logits,labels)"),
+    )
+    refuse(
+        folder,
+        "loss.onnx",
+        None,
+        "FOLDER/loss.onnx: 'FOLDER/loss.onnx' has no value 'nothing', which --loss names; its outputs are logits "
+        "float[batch,3]",
+        flags=(*BATCH, "--loss", "mse(nothing,target)"),
+    )
+
+
+def outputs(folder):
+    """Where the result cannot go."""
+    good = folder / "good.onnx"
+    good.write_bytes(linear(mean_of("y")))
+    compile_ = ["scrimp-compile", good, "--quiet", *BATCH, "-o"]
+    expect(
+        folder,
+        [*compile_, folder / "absent" / "train"],
+        "scrimp-compile: error: cannot write 'FOLDER/absent/train': no folder 'FOLDER/absent'",
+    )
+    (folder / "taken").mkdir()
+    expect(
+        folder, [*compile_, folder / "taken"], "scrimp-compile: error: cannot write 'FOLDER/taken': it is a directory"
+    )
+    expect(
+        folder,
+        [*compile_, "/proc/train"],
+        "scrimp-compile: error: FOLDER/good.onnx: cannot write '/proc/train.part.N.o': '/proc/train.part.N.o': No "
+        "such file or directory",
+    )
+    expect(
+        folder,
+        ["scrimp-plan", good, *BATCH, "--quiet", "--report", folder / "absent" / "r.json"],
+        "scrimp-plan: error: cannot open output file 'FOLDER/absent/r.json': No such file or directory",
+    )
+    # A full disk, or the nearest thing that needs no rights: a bound on the size of files.
+    expect(
+        folder,
+        [*compile_, folder / "train"],
+        "scrimp-compile: error: linking 'FOLDER/train' failed: collect2: fatal error: ld terminated with signal 25 "
+        "[File size limit exceeded]",
+        "compilation terminated.",
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)),
+    )
+
+
+def flags(folder):
+    """Flags that do not exist, or do not fit."""
+    good = folder / "good.onnx"
+    good.write_bytes(linear(mean_of("y")))
+    compile_ = ["scrimp-compile", good, "-o", folder / "train"]
+    expect(
+        folder,
+        [*compile_, "--frobnicate"],
+        "The following argument was not expected: --frobnicate",
+        "Run with --help for more information.",
+    )
+    expect(
+        folder,
+        [*compile_, "--dim", "batch"],
+        "--dim: expected NAME=SIZE with a positive size, found 'batch'",
+        "Run with --help for more information.",
+    )
+    expect(
+        folder,
+        [*compile_, "--optimizer", "magic"],
+        "--optimizer: magic not in {adamw,adam,sgd}",
+        "Run with --help for more information.",
+    )
+    expect(folder, ["scrimp-compile", good], "--output is required", "Run with --help for more information.")
+
+
+def executable(folder, *compile_flags, name="train"):
+    harness.compile_model(
+        MODELS / "mlp" / "export.onnx", folder / name, "--dim", "batch=8", "--workers", "2", *compile_flags
+    )
+    return folder / name
+
+
+def data_files(folder):
+    """Data that does not fit the inputs."""
+    program = executable(folder)
+    x, labels = (np.load(MODELS / "mlp" / name) for name in MLP.values())
+    good = {"x": MODELS / "mlp" / "x.npy", "labels": MODELS / "mlp" / "labels.npy"}
+
+    def reject(message, **replaced):
+        feeds = {**good, **replaced}
+        arguments = [f for n, file in feeds.items() if file for f in ("--data", f"{n}={file}")]
+        expect(
+            folder,
+            [
+                program,
+                "--steps",
+                "5",
+                "--no-shuffle",
+                "--save",
+                folder / "save",
+                "--metrics",
+                folder / "m.jsonl",
+                *arguments,
+            ],
+            "train: error: " + message,
+        )
+
+    def save(name, array):
+        np.save(folder / name, array)
+        return folder / name
+
+    reject("input 'labels' (i64 [8]) has no data; give --data labels=FILE", labels=None)
+    reject("--data y: the model has no such input, its inputs are x, labels", y=good["x"])
+    reject("--data x: cannot open 'FOLDER/absent.npy': No such file or directory", x=folder / "absent.npy")
+    reject(
+        "--data: 'FOLDER/complex.npy' has type '<c8', expected little-endian f2, f4, f8, i1, i2, i4, i8, u1, u2, u4 "
+        "or b1; convert it with numpy's astype",
+        x=save("complex.npy", x.astype("c8")),
+    )
+    reject(
+        "--data: 'FOLDER/float_labels.npy' holds f32, which does not convert to input 'labels' (i64 [8])",
+        labels=save("float_labels.npy", labels.astype("f4") + 0.5),
+    )
+    reject(
+        "--data: 'FOLDER/shape.npy' has shape [32, 15], input 'x' (f32 [8, 16]) takes [samples, 16]",
+        x=save("shape.npy", x[:, :15]),
+    )
+    reject(
+        "--data: 'MODELS/mlp/labels.npy' holds 32 samples, but 'FOLDER/length.npy' holds 31",
+        x=save("length.npy", x[:31]),
+    )
+    reject("--data: 'FOLDER/none.npy' holds no samples", x=save("none.npy", x[:0]))
+    reject(
+        "--data: 'FOLDER/fortran.npy' is in Fortran order, expected C order; save numpy.ascontiguousarray of it",
+        x=save("fortran.npy", np.asfortranarray(x)),
+    )
+    (folder / "cut.npy").write_bytes(good["x"].read_bytes()[:-4])
+    reject(
+        "--data: 'FOLDER/cut.npy' is truncated: [32, 16] elements of f32 need 2048 bytes, found 2044",
+        x=folder / "cut.npy",
+    )
+    (folder / "text.txt").write_text("1 2 3\n")
+    reject("--data: 'FOLDER/text.txt' is of no known kind, expected .npy, .safetensors or .bin", x=folder / "text.txt")
+
+
+def label_range(folder):
+    """A label outside the classes is found before the step that would use it."""
+    program = executable(folder)
+    labels = np.load(MODELS / "mlp" / "labels.npy")
+    for number, bad in ((1, 10), (2, -1)):
+        wrong = labels.copy()
+        wrong[13] = bad
+        np.save(folder / "labels.npy", wrong)
+        result = train(
+            program,
+            "--steps",
+            "5",
+            "--no-shuffle",
+            "--metrics",
+            folder / "m.jsonl",
+            "--data",
+            f"x={MODELS}/mlp/x.npy",
+            "--data",
+            f"labels={folder}/labels.npy",
+            ok=False,
+        )
+        expected = (
+            f"train: error: --data: input 'labels', sample 13: value {bad} in '{folder}/labels.npy' is outside 0 to 9 "
+            "(or -100, ignored)\n"
+        )
+        check(result.stderr == expected, f"{result.stderr}expected\n{expected}")
+        check(len(harness.read_metrics(folder / "m.jsonl")) == 1, "not found in the second step")
+
+
+def not_a_number(folder):
+    """A loss that is not finite stops at its step and changes nothing, or is skipped and changes nothing."""
+    program = executable(folder)
+    x = np.load(MODELS / "mlp" / "x.npy")
+    x[12, 3] = np.nan
+    np.save(folder / "x.npy", x)
+    data = ["--data", f"x={folder}/x.npy", "--data", f"labels={MODELS}/mlp/labels.npy", "--no-shuffle"]
+    result = train(
+        program, "--steps", "4", "--metrics", folder / "m.jsonl", "--save", folder / "stopped", *data, ok=False
+    )
+    expected = "train: error: loss is nan at step 2; the step was not applied: lower --lr, or give --on-nan skip\n"
+    check(result.stderr == expected, f"{result.stderr}expected\n{expected}")
+    check([s["step"] for s in harness.read_metrics(folder / "m.jsonl")] == [1], "the metrics hold another step")
+    skipped = train(
+        program,
+        "--steps",
+        "2",
+        "--metrics",
+        folder / "s.jsonl",
+        "--save",
+        folder / "skipped",
+        "--on-nan",
+        "skip",
+        *data,
+    )
+    check(skipped.stderr == "train: warning: loss is nan at step 2; the step is skipped\n", skipped.stderr)
+    last = harness.read_metrics(folder / "s.jsonl")[-1]
+    check(last["loss"] is None and last["skipped"] is True, f"{last}")
+    train(program, "--steps", "1", "--save", folder / "one", *data)
+    harness.same_checkpoints(folder / "skipped", folder / "one", "a skipped step")
+    # The run goes on, and the optimizer's own step count does not: step 3 is the second update.
+    more = harness.train_steps(program, folder / "t.jsonl", "--steps", "4", "--on-nan", "skip", *data)
+    check([s["loss"] is None for s in more] == [False, True, False, False], f"{[s['loss'] for s in more]}")
+
+
+def checkpoints(folder):
+    """Of another model, cut off, with a flipped bit: refused, and named."""
+    program, other = executable(folder), folder / "other"
+    harness.compile_model(MODELS / "dropout" / "export.onnx", other, "--dim", "batch=8")
+    data = harness.data_flags(MODELS / "mlp", MLP)
+    train(program, "--steps", "2", "--save", folder / "save", *data)
+    train(other, "--steps", "2", "--save", folder / "of-other", *data)
+    resume = lambda path: [
+        program,
+        "--steps",
+        "4",
+        "--metrics",
+        folder / "m.jsonl",
+        "--save",
+        folder / "new",
+        "--resume",
+        path,
+        *data,
+    ]
+    expect(
+        folder,
+        resume(folder / "of-other"),
+        "train: error: --resume: 'FOLDER/of-other/step-000002/model.safetensors' is of another model: it lacks "
+        "tensor '2.bias' (f32 [32])",
+    )
+    expect(
+        folder,
+        resume(folder / "absent"),
+        "train: error: --resume: 'FOLDER/absent' is no folder, expected a checkpoint or a folder of checkpoints",
+    )
+    (folder / "empty").mkdir()
+    expect(
+        folder,
+        resume(folder / "empty"),
+        "train: error: --resume: 'FOLDER/empty' holds no checkpoint: there is neither state.json nor latest",
+    )
+    for name, file in (("weights", "model.safetensors"), ("moments", "optimizer.safetensors"), ("state", "state.json")):
+        for damage in ("cut", "flipped"):
+            broken = folder / f"{name}-{damage}"
+            shutil.copytree(harness.newest(folder / "save"), broken)
+            raw = bytearray((broken / file).read_bytes())
+            if damage == "cut":
+                del raw[-5:]
+            elif file == "state.json":
+                at = raw.index(b'"step": 2') + 8
+                raw[at] ^= 1
+            else:
+                raw[-5] ^= 16
+            (broken / file).write_bytes(raw)
+            problem = "damaged"
+            if file != "state.json":
+                problem = (
+                    f"truncated: it has {len(raw)} bytes, expected {len(raw) + 5}"
+                    if damage == "cut"
+                    else "damaged: its hash is HASH, expected HASH"
+                )
+            expect(
+                folder,
+                resume(broken),
+                f"train: error: --resume: 'FOLDER/{name}-{damage}/{file}' is {problem}; resume from another checkpoint",
+            )
+    shutil.copytree(harness.newest(folder / "save"), folder / "lacks")
+    (folder / "lacks" / "optimizer.safetensors").unlink()
+    expect(
+        folder,
+        resume(folder / "lacks"),
+        "train: error: --resume: cannot open 'FOLDER/lacks/optimizer.safetensors': No such file or directory",
+    )
+
+
+def saving(folder):
+    """A folder that cannot be written, and a disk that fills up while saving: earlier checkpoints stay whole."""
+    program = executable(folder)
+    data = harness.data_flags(MODELS / "mlp", MLP)
+    run_ = lambda where, *more: [program, "--steps", "4", "--save", where, *data, *more]
+    (folder / "file").write_text("")
+    expect(folder, run_(folder / "file"), "train: error: --save: cannot create 'FOLDER/file': Not a directory")
+    expect(folder, run_("/proc/save"), "train: error: --save: cannot create '/proc/save': No such file or directory")
+    expect(
+        folder,
+        run_(folder / "ok", "--metrics", folder / "absent" / "m.jsonl"),
+        "train: error: --metrics: cannot write 'FOLDER/absent/m.jsonl': No such file or directory",
+    )
+    shutil.rmtree(folder / "ok", ignore_errors=True)
+    train(program, "--steps", "2", "--save", folder / "full", *data)
+    before = listing(folder / "full")
+    size = (harness.newest(folder / "full") / "model.safetensors").stat().st_size
+    result = run(
+        run_(folder / "full"),
+        ok=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2)),
+    )
+    check(
+        tidy(result.stderr, folder) == "train: error: --save: checkpoint of step 4 was not saved: cannot write "
+        "'FOLDER/full/.tmp-step-000004/model.safetensors': File too large; earlier checkpoints are intact\n",
+        result.stderr,
+    )
+    check(listing(folder / "full") == before, f"the folder holds {listing(folder / 'full')}")
+    train(program, "--steps", "3", "--resume", folder / "full", *data)
+
+
+def full_disk(folder):
+    """The same on a file system that is full; needs to be root to mount one."""
+    mounted = folder / "disk"
+    mounted.mkdir()
+    if (
+        os.geteuid()
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=240k", "tmpfs", mounted], stderr=subprocess.DEVNULL
+        ).returncode
+    ):
+        return "not tried: cannot mount"
+    try:
+        program = executable(folder)
+        data = harness.data_flags(MODELS / "mlp", MLP)
+        train(program, "--steps", "1", "--save", mounted / "save", *data)
+        before = listing(mounted)
+        result = train(program, "--steps", "30", "--save-every", "1", "--save", mounted / "save", *data, ok=False)
+        error = re.sub(r"\d{6}/\w+\.\w+", "N/FILE", re.sub(r"step \d+", "step N", tidy(result.stderr, folder)))
+        check(
+            error == "train: error: --save: checkpoint of step N was not saved: cannot write "
+            "'FOLDER/disk/save/.tmp-step-N/FILE': No space left on device; earlier checkpoints are intact\n",
+            result.stderr,
+        )
+        check("save/step-000001/state.json" in listing(mounted), f"the disk holds {listing(mounted)}, before {before}")
+        check(not [p for p in listing(mounted) if ".tmp" in p], f"left behind: {listing(mounted)}")
+        train(program, "--steps", "1", "--resume", mounted / "save" / "step-000001", *data)
+    finally:
+        subprocess.run(["umount", mounted])
+
+
+def run_time_flags(folder):
+    """Unknown flags, values out of range, and what the executable was compiled without."""
+    program, sgd = executable(folder), executable(folder, "--optimizer", "sgd", name="sgd")
+    data = harness.data_flags(MODELS / "mlp", MLP)
+    for arguments, message in (
+        (["--frobnicate"], "The following argument was not expected: --frobnicate; see --help"),
+        (["--steps", "-1"], "--steps is -1, expected 0 to 281474976710656"),
+        (["--lr", "-1"], "--lr is -1, expected a number from 0 up"),
+        (["--beta1", "1"], "--beta1 is 1, expected a number from 0 to below 1"),
+        (["--threads", "0"], "--threads is 0, expected 1 to 2"),
+        (
+            ["--clip-norm", "1"],
+            "--clip-norm: this executable was compiled without clip_norm (its optimizer is adamw); recompile with "
+            "--clip-grad-norm",
+        ),
+        (
+            ["--momentum", ".9"],
+            "--momentum: this executable was compiled without momentum (its optimizer is adamw); recompile with "
+            "--optimizer sgd --momentum",
+        ),
+        (["--steps", "1", "--epochs", "1"], "--steps and --epochs are both given; give one"),
+        (["--save-every", "5"], "--save-every needs --save DIR"),
+        (["--lr-schedule", "magic"], "--lr-schedule is 'magic', expected constant, linear or cosine"),
+    ):
+        expect(folder, [program, *data, *arguments], "train: error: " + message)
+    expect(
+        folder,
+        [sgd, *data, "--beta1", ".9"],
+        "sgd: error: --beta1: this executable was compiled without beta1 (its optimizer is sgd); recompile with "
+        "--optimizer adam or adamw",
+    )
+
+
+if __name__ == "__main__":
+    harness.main(
+        [
+            files,
+            graphs,
+            training,
+            outputs,
+            flags,
+            data_files,
+            label_range,
+            not_a_number,
+            checkpoints,
+            saving,
+            full_disk,
+            run_time_flags,
+        ]
+    )

@@ -1,0 +1,122 @@
+"""The plan is the truth: the arena to the byte, the process within 64 MiB more, no allocation in a step.
+
+python memory.py FOLDER [NAME ...]
+"""
+
+import json
+import os
+import pathlib
+
+import harness
+from harness import MODELS, check, compile_model, run, train, train_steps
+
+SEGMENTS = ("parameters", "optimizer_state", "gradients", "activations", "workspace", "inputs")
+HERE = pathlib.Path(__file__).resolve().parent
+ALLOWANCE = 64 << 20
+
+
+def each_model():
+    for model in ("mlp", "lenet", "gpt2", "resnet18"):
+        yield model, json.loads((MODELS / model / "reference.json").read_text())
+
+
+def build(folder, model, reference, *flags):
+    weightless = [f for name in reference["inputs"] for f in ("--data", name)] if model == "resnet18" else []
+    compile_model(
+        MODELS / model / "export.onnx", folder / model, "--dim", f"batch={reference['batch']}", *weightless, *flags
+    )
+    return folder / model, harness.data_flags(MODELS / model, reference["inputs"])
+
+
+def planned_is_measured(folder):
+    """arena_bytes of the metrics = peak_bytes of the report; peak RSS within the allowance, resumed too."""
+    told = []
+    for model, reference in each_model():
+        report_file = folder / f"{model}.json"
+        executable, data = build(folder, model, reference, "--report", report_file)
+        report = json.loads(report_file.read_text())
+        steps = train_steps(
+            executable, folder / f"{model}.jsonl", "--steps", "3", "--save", folder / f"{model}.save", *data
+        )
+        resumed = train_steps(
+            executable, folder / f"{model}.2.jsonl", "--steps", "5", "--resume", folder / f"{model}.save", *data
+        )
+        for metrics in steps + resumed:
+            check(
+                metrics["arena_bytes"] == report["peak_bytes"],
+                f"{model}: arena_bytes {metrics['arena_bytes']}, planned {report['peak_bytes']}",
+            )
+            over = metrics["peak_rss_bytes"] - report["peak_bytes"]
+            check(
+                over <= ALLOWANCE,
+                f"{model}: peak RSS is {over / 2**20:.1f} MiB above the arena of {report['peak_bytes'] / 2**20:.1f}",
+            )
+            check(metrics["peak_rss_bytes"] > 0, "no peak RSS")
+        told.append(f"{model} arena {report['peak_bytes'] / 2**20:.2f} MiB, RSS +{over / 2**20:.1f}")
+    return "; ".join(told)
+
+
+def reports(folder):
+    """Keys and sums of --report, and that scrimp-plan writes the same."""
+    for model, reference in each_model():
+        flags = ["--dim", f"batch={reference['batch']}", "--quiet"]
+        run(["scrimp-plan", MODELS / model / "export.onnx", "--report", folder / f"{model}.json", *flags])
+        report = json.loads((folder / f"{model}.json").read_text())
+        segments = report["segments"]
+        check(set(segments) == set(SEGMENTS), f"{model}: segments {sorted(segments)}")
+        check(all(type(v) is int and v >= 0 for v in segments.values()), f"{model}: {segments}")
+        check(
+            0 < report["lower_bound_bytes"] <= report["peak_bytes"],
+            f"{model}: lower bound {report['lower_bound_bytes']}, peak {report['peak_bytes']}",
+        )
+        check(
+            sum(segments.values()) <= report["peak_bytes"],
+            f"{model}: segments sum to {sum(segments.values())}, peak {report['peak_bytes']}",
+        )
+        # fp32 parameters once, AdamW's two moments; ties count once; constants lie with the parameters.
+        elements = {"mlp": 1994, "gpt2": 31616}.get(model)
+        if elements:
+            for name, factor in (("parameters", 4), ("optimizer_state", 8)):
+                check(
+                    factor * elements <= segments[name] <= factor * elements + 32768,
+                    f"{model}: {name} take {segments[name]} bytes, expected {factor * elements}",
+                )
+        check(report["holders"], f"{model}: nobody holds memory at the peak")
+        for holder in report["holders"]:
+            check(holder["name"] and holder["bytes"] > 0 and "location" in holder, f"{model}: holder {holder}")
+        flops = report["flops"]
+        check(set(flops) == {"forward", "backward", "recompute"} and flops["forward"] > 0, f"{model}: flops {flops}")
+        check(
+            flops["recompute"] == 0 and flops["forward"] < flops["backward"] < 4 * flops["forward"],
+            f"{model}: flops {flops}",
+        )
+
+
+def no_allocation_in_a_step(folder):
+    """malloc and its kin are counted by an interposed library; a run of 30 steps calls them as often as one of 3."""
+    library = folder / "count.so"
+    run(["cc", "-shared", "-fPIC", "-O1", "-o", library, HERE / "Inputs" / "count-malloc.c", "-ldl"])
+    for model, reference in each_model():
+        if model == "resnet18":
+            continue
+        executable, data = build(folder, model, reference)
+        counts = []
+        for steps in (3, 30):
+            counted = folder / f"{model}.{steps}.count"
+            train(
+                executable,
+                "--steps",
+                steps,
+                "--threads",
+                "2",
+                "--metrics",
+                folder / "m.jsonl",
+                *data,
+                env={**os.environ, "LD_PRELOAD": str(library), "SCRIMP_COUNT_FILE": str(counted)},
+            )
+            counts.append(int(counted.read_text()))
+        check(0 < counts[0] == counts[1], f"{model}: {counts[0]} allocations in 3 steps, {counts[1]} in 30")
+
+
+if __name__ == "__main__":
+    harness.main([planned_is_measured, reports, no_allocation_in_a_step])
