@@ -7,6 +7,7 @@
 #include "scrimp/Transforms/Passes.h"
 
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -78,6 +79,7 @@ struct Run {
   const char *name, *folder, *file;
   const char *key; // in reference.json: "fp64", or "fp64_rounded" where the exporter rounds attributes to f32
   bool hasBatch, hasLoss;
+  bool raise; // whole layers become one op first
 };
 
 std::ostream &operator<<(std::ostream &os, const Run &run) { return os << run.folder << "/" << run.file; }
@@ -99,6 +101,11 @@ protected:
     ASSERT_TRUE(succeeded(model));
     module = std::move(model->module);
     PassManager passes(&context);
+    if (GetParam().raise) {
+      passes.addPass(createCanonicalizerPass());
+      passes.addPass(createCSEPass());
+      passes.addPass(createRaiseIdioms());
+    }
     passes.addPass(createDeriveEval());
     passes.addPass(createAutodiff());
     OptimizerOptions adamw;
@@ -189,10 +196,18 @@ TEST_P(Trajectory, FollowsTorchInDouble) {
 }
 
 Run exported(const char *name, const char *folder, bool hasBatch) {
-  return {name, folder, "export.f64.onnx", "fp64", hasBatch, true};
+  return {name, folder, "export.f64.onnx", "fp64", hasBatch, true, false};
 }
 
-Run dynamo(const char *name, const char *folder) { return {name, folder, "dynamo18.f64.onnx", "fp64_rounded", false, false}; }
+Run dynamo(const char *name, const char *folder) {
+  return {name, folder, "dynamo18.f64.onnx", "fp64_rounded", false, false, false};
+}
+
+Run raised(Run run, const char *name) {
+  run.name = name;
+  run.raise = true;
+  return run;
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Models, Trajectory,
@@ -202,7 +217,12 @@ INSTANTIATE_TEST_SUITE_P(
                     exported("frozen", "cases/frozen", false), exported("buffers", "cases/buffers", false),
                     exported("two_layer_norms", "cases/two-layer-norms", false), dynamo("mlp_dynamo", "mlp"),
                     dynamo("lenet_dynamo", "lenet"), dynamo("gpt2_dynamo", "gpt2"), dynamo("llama_dynamo", "llama"),
-                    dynamo("bert_dynamo", "bert"), dynamo("vit_dynamo", "vit")),
+                    dynamo("bert_dynamo", "bert"), dynamo("vit_dynamo", "vit"),
+                    raised(exported("", "gpt2", true), "gpt2_raised"), raised(exported("", "llama", true), "llama_raised"),
+                    raised(exported("", "bert", true), "bert_raised"), raised(exported("", "vit", true), "vit_raised"),
+                    raised(dynamo("", "gpt2"), "gpt2_dynamo_raised"),
+                    raised(dynamo("", "llama"), "llama_dynamo_raised"),
+                    raised(dynamo("", "bert"), "bert_dynamo_raised"), raised(dynamo("", "vit"), "vit_dynamo_raised")),
     [](const auto &info) { return std::string(info.param.name); });
 
 } // namespace
