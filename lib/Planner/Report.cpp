@@ -114,7 +114,9 @@ private:
       persistent.push_back({member.getAs<StringAttr>("name").getValue().str(), location, kind, bytes});
       rest -= bytes;
     }
-    std::string name = block.root.getDefiningOp() ? block.key : userNameOf(block.root);
+    std::string name = userNameOf(block.root);
+    if (Operation *op = block.root.getDefiningOp())
+      name = isProgramConstant(op) ? "constant " + name : block.key;
     if (rest > 0)
       persistent.push_back({members ? "padding of " + name : name, location, kind, rest});
   }

@@ -12,7 +12,7 @@
 
 #include "gtest/gtest.h"
 
-#include <chrono>
+#include <ctime>
 #include <random>
 
 using namespace mlir;
@@ -195,15 +195,16 @@ TEST_F(Plan, VerifierNoticesAnyOverlap) {
     auto function = module->lookupSymbol<func::FuncOp>("train");
     FailureOr<Aliases> aliases = Aliases::compute(function);
     MemoryUse use = computeMemoryUse(function, *aliases, 1);
-    std::mt19937 random(seed);
-    for (int tries = 0; tries < 400; ++tries) {
-      TransientBlock &a = use.transient[random() % use.transient.size()];
-      TransientBlock &b = use.transient[random() % use.transient.size()];
-      // b is written while a is live, and read later than that.
-      if (a.bytes == 0 || b.bytes == 0 || a.tenants.size() != 1 || b.tenants.size() != 1 || a.first >= b.first ||
-          a.last <= b.first || b.last == b.first)
-        continue;
-      auto x = cast<OpResult>(a.tenants[0].root), y = cast<OpResult>(b.tenants[0].root);
+    std::vector<std::pair<TransientBlock *, TransientBlock *>> pairs;
+    for (TransientBlock &a : use.transient)
+      for (TransientBlock &b : use.transient)
+        // b is written while a is live, and read later than that.
+        if (a.bytes > 0 && b.bytes > 0 && a.tenants.size() == 1 && b.tenants.size() == 1 && a.first < b.first &&
+            a.last > b.first && b.last > b.first)
+          pairs.push_back({&a, &b});
+    llvm::shuffle(pairs.begin(), pairs.end(), std::mt19937(seed));
+    for (auto [a, b] : ArrayRef(pairs).take_front(10)) {
+      auto x = cast<OpResult>(a->tenants[0].root), y = cast<OpResult>(b->tenants[0].root);
       auto offsetsOf = [](OpResult r) { return r.getOwner()->getAttrOfType<DenseI64ArrayAttr>("scrimp.offsets"); };
       DenseI64ArrayAttr before = offsetsOf(y);
       SmallVector<int64_t> offsets(before.asArrayRef());
@@ -220,12 +221,13 @@ TEST_F(Plan, VerifierNoticesAnyOverlap) {
 
 TEST_F(Plan, TenThousandOpsAreScheduledAndPlannedQuickly) {
   OwningOpRef<ModuleOp> module = RandomGraph(context, 7, 10'000).build();
-  auto start = std::chrono::steady_clock::now();
-  auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  // Processor time: the machine may be busy.
+  std::clock_t start = std::clock();
+  auto seconds = [&] { return double(std::clock() - start) / CLOCKS_PER_SEC; };
   ASSERT_TRUE(succeeded(run(*module, "func.func(scrimp-schedule)"))) << lastError;
   RecordProperty("schedule_seconds", std::to_string(seconds()));
-  EXPECT_LT(seconds(), 5);
+  EXPECT_LT(seconds(), 2);
   ASSERT_TRUE(succeeded(run(*module, kPlan))) << lastError;
   RecordProperty("plan_seconds", std::to_string(seconds()));
-  EXPECT_LT(seconds(), 15);
+  EXPECT_LT(seconds(), 6);
 }

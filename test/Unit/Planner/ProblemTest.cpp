@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-#include <chrono>
+#include <ctime>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -127,9 +127,9 @@ TEST(BestFit, TinyProblemsAgainstAllOrders) {
 
 TEST(BestFit, FiveThousandBuffersUnderTwoSeconds) {
   Problem problem = randomProblem(1, 5000, 4000, 1'000'000, 64);
-  auto start = std::chrono::steady_clock::now();
+  std::clock_t start = std::clock(); // processor time: the machine may be busy
   Solution solution = solveBestFit(problem);
-  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  double seconds = double(std::clock() - start) / CLOCKS_PER_SEC;
   EXPECT_EQ(message(verify(problem, solution)), "");
   EXPECT_LT(seconds, 2);
   RecordProperty("seconds", std::to_string(seconds));
