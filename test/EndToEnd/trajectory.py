@@ -21,6 +21,8 @@ FOLDED = {
     **{(m, f"dynamo{o}"): 1 for m in ("bert", "vit") for o in ("18-opt", "23-opt", "18-opt-fresh")},
     **{("resnet18", f"dynamo{o}-opt"): 0 for o in (18, 23)},
     ("gpt2", "dynamo18-opt-fresh"): 1,
+    # Two equal modules were merged with their nodes, which leaves no trace.
+    ("cases/frozen", "dynamo18-opt"): 1,
 }
 # Second names of tied parameters that a file does not tell.
 HIDDEN = {"bert": {"cls.predictions.bias"}}
@@ -57,6 +59,10 @@ def flags_of(model, reference, variant, precision):
         flags += ["--dim", f"s72={reference['batch']}"]
     if not variant.startswith("export") and variant != "dynamo18-loss":
         flags += ["--loss", reference["loss"]]
+    if not variant.startswith("export"):
+        # Only scrimp-export writes into the file what is frozen.
+        frozen = [name for name, kind in reference.get("tensors", {}).items() if kind == "frozen"]
+        flags += [f for name in frozen for f in ("--frozen", name)]
     if precision == "fp64":
         flags += ["--precision", "fp64"]
     if reference["weights"] != "in the files":
