@@ -87,12 +87,6 @@ static GraphExpr spreadChannels(GraphExpr vector, ArrayRef<int64_t> shape) {
   return vector.with(broadcastTo(*vector.builder, vector.loc, column, shape));
 }
 
-static Value sumChannels(GraphExpr x) {
-  SmallVector<int64_t> dims{0};
-  llvm::append_range(dims, llvm::seq<int64_t>(2, shapeOf(x.value).size()));
-  return ReduceOp::create(*x.builder, x.loc, ReduceKind::sum, x.value, dims);
-}
-
 //===-- batch_norm -------------------------------------------------------------------------------------------------===//
 
 void BatchNormOp::build(OpBuilder &builder, OperationState &state, Value x, Value scale, Value bias, Value runningMean,
@@ -142,23 +136,14 @@ void BatchNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
   auto deviations = [&] { return expr(getX()) - spreadChannels(expr(getMean()), shape); };
   double count = static_cast<double>(channelSize(getX())), momentum = getMomentum().convertToDouble();
 
-  if (Value dy = resultGrads[0]) {
-    if (needed[0]) {
-      auto grad = BatchNormGradOp::create(builder, loc, dy, getX(), getScale(), getMean(), getRstd());
-      operandGrads[0] = grad.getDx();
-      operandGrads[1] = grad.getDscale();
-      operandGrads[2] = grad.getDbias();
-    } else {
-      // Two sums do where dx is not wanted.
-      if (needed[1])
-        operandGrads[1] = (expr(sumChannels(expr(dy) * deviations())) * expr(getRstd())).value;
-      if (needed[2])
-        operandGrads[2] = sumChannels(expr(dy));
-    }
+  if (Value dy = resultGrads[0]; dy && (needed[0] || needed[1] || needed[2])) {
+    // One op, whatever is wanted of it, so that a gradient's bits do not depend on what else is frozen. Its sums need
+    // both passes over dy and x anyway.
+    auto grad = BatchNormGradOp::create(builder, loc, dy, getX(), getScale(), getMean(), getRstd());
+    for (unsigned i : {0u, 1u, 2u})
+      if (needed[i])
+        operandGrads[i] = grad->getResult(i);
   }
-  for (unsigned i : {1u, 2u})
-    if (!needed[i])
-      operandGrads[i] = nullptr;
 
   // The statistics are results too: d mean / dx = 1/n, d var / dx = 2 (x - mean) / n, d rstd = -rstd^3 / 2 d var.
   for (unsigned i : {3u, 4u})

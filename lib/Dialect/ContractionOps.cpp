@@ -24,7 +24,25 @@ int64_t MatmulOp::getBatch() {
   return batch;
 }
 
+/// Takes the operand of a transpose that exchanges the last two dimensions alone in its place, with the flag turned
+/// over: exporters write x W^T with a transpose, and a copy of the weight at every step would be the largest thing in
+/// many a graph.
+static void absorbTranspose(Value &operand, bool &flag) {
+  auto transpose = operand.getDefiningOp<TransposeOp>();
+  if (!transpose || transpose.getPermutation().size() < 2)
+    return;
+  SmallVector<int64_t> permutation(transpose.getPermutation());
+  size_t rank = permutation.size();
+  std::swap(permutation[rank - 2], permutation[rank - 1]);
+  if (!llvm::is_sorted(permutation))
+    return;
+  operand = transpose.getX();
+  flag = !flag;
+}
+
 void MatmulOp::build(OpBuilder &builder, OperationState &state, Value a, Value b, bool transposeA, bool transposeB) {
+  absorbTranspose(a, transposeA);
+  absorbTranspose(b, transposeB);
   build(builder, state, tensorType(a).clone(matmulShape(a, b, transposeA, transposeB)), a, b, transposeA, transposeB);
 }
 
@@ -37,8 +55,13 @@ LogicalResult MatmulOp::verify() {
   int64_t ka = a[a.size() - (getTransposeA() ? 2 : 1)], kb = b[b.size() - (getTransposeB() ? 1 : 2)];
   if (ka != kb)
     return emitOpError() << "contracted dimensions differ: " << ka << " and " << kb;
+  Type types[] = {tensorType(getA()).getElementType(), tensorType(getB()).getElementType(),
+                  tensorType(getY()).getElementType()};
+  if (types[0] != types[1] || types[0] != types[2])
+    return emitOpError() << "operands and result must have one element type, found " << types[0] << ", " << types[1]
+                         << " and " << types[2];
   auto expected = tensorType(getA()).clone(matmulShape(getA(), getB(), getTransposeA(), getTransposeB()));
-  if (getY().getType() != expected || tensorType(getB()).getElementType() != expected.getElementType())
+  if (getY().getType() != expected)
     return emitOpError() << "result type must be " << expected << ", found " << getY().getType();
   return success();
 }

@@ -77,9 +77,23 @@ LogicalResult BroadcastOp::verify() {
   return success();
 }
 
+/// Whether `reshape` does no more than put dimensions of size 1 in front.
+static bool addsLeadingOnes(ReshapeOp reshape) {
+  ArrayRef<int64_t> from = shapeOf(reshape.getX()), to = shapeOf(reshape.getY());
+  return to.size() > from.size() && to.take_back(from.size()) == from;
+}
+
 OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
   if (getX().getType() == getY().getType())
     return getX();
+  if (auto inner = getX().getDefiningOp<BroadcastOp>()) {
+    getXMutable().assign(inner.getX());
+    return getResult();
+  }
+  if (auto reshape = getX().getDefiningOp<ReshapeOp>(); reshape && addsLeadingOnes(reshape)) {
+    getXMutable().assign(reshape.getX());
+    return getResult();
+  }
   if (auto splat = dyn_cast_or_null<SplatElementsAttr>(adaptor.getX()))
     return splat.resizeSplat(tensorType(getY()));
   return foldExactly(*this, adaptor.getOperands());
@@ -231,6 +245,18 @@ LogicalResult SliceOp::verify() {
 OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
   if (getX().getType() == getY().getType() && llvm::all_of(getStrides(), [](int64_t s) { return s == 1; }))
     return getX();
+  if (auto inner = getX().getDefiningOp<SliceOp>()) {
+    SmallVector<int64_t> starts, strides;
+    for (auto [start, stride, innerStart, innerStride] :
+         llvm::zip(getStarts(), getStrides(), inner.getStarts(), inner.getStrides())) {
+      starts.push_back(innerStart + start * innerStride);
+      strides.push_back(stride * innerStride);
+    }
+    setStarts(starts);
+    setStrides(strides);
+    getXMutable().assign(inner.getX());
+    return getResult();
+  }
   if (auto splat = dyn_cast_or_null<SplatElementsAttr>(adaptor.getX()))
     return splat.resizeSplat(tensorType(getY()));
   return foldExactly(*this, adaptor.getOperands());

@@ -119,6 +119,48 @@ func.func @reshape(%x: tensor<2x6xf32>) -> (tensor<12xf32>, tensor<2x6xf32>, ten
 
 // -----
 
+// CHECK-LABEL: @broadcast(
+// CHECK-SAME: %[[X:.*]]: tensor<3x1xf32>, %[[V:.*]]: tensor<3xf32>
+// CHECK-DAG: %[[S:.*]] = scrimp.constant dense<2.000000e+00> : tensor<4x3xf32>
+// CHECK-DAG: %[[A:.*]] = scrimp.broadcast %[[X]] : tensor<3x1xf32> -> tensor<2x3x4xf32>
+// CHECK-DAG: %[[B:.*]] = scrimp.broadcast %[[V]] : tensor<3xf32> -> tensor<4x3xf32>
+// CHECK-DAG: %[[COLUMN:.*]] = scrimp.reshape %[[V]] : tensor<3xf32> -> tensor<3x1xf32>
+// CHECK-DAG: %[[C:.*]] = scrimp.broadcast %[[COLUMN]] : tensor<3x1xf32> -> tensor<3x4xf32>
+// CHECK: return %[[A]], %[[S]], %[[V]], %[[B]], %[[C]]
+func.func @broadcast(%x: tensor<3x1xf32>, %v: tensor<3xf32>)
+    -> (tensor<2x3x4xf32>, tensor<4x3xf32>, tensor<3xf32>, tensor<4x3xf32>, tensor<3x4xf32>) {
+  %t = scrimp.broadcast %x : tensor<3x1xf32> -> tensor<1x3x4xf32>
+  %a = scrimp.broadcast %t : tensor<1x3x4xf32> -> tensor<2x3x4xf32>
+  %two = scrimp.constant dense<2.0> : tensor<3xf32>
+  %s = scrimp.broadcast %two : tensor<3xf32> -> tensor<4x3xf32>
+  %same = scrimp.broadcast %v : tensor<3xf32> -> tensor<3xf32>
+  // Ones in front are what broadcasting adds by itself; a one at the end is not.
+  %row = scrimp.reshape %v : tensor<3xf32> -> tensor<1x3xf32>
+  %b = scrimp.broadcast %row : tensor<1x3xf32> -> tensor<4x3xf32>
+  %column = scrimp.reshape %v : tensor<3xf32> -> tensor<3x1xf32>
+  %c = scrimp.broadcast %column : tensor<3x1xf32> -> tensor<3x4xf32>
+  return %a, %s, %same, %b, %c
+    : tensor<2x3x4xf32>, tensor<4x3xf32>, tensor<3xf32>, tensor<4x3xf32>, tensor<3x4xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @slice(
+// CHECK-SAME: %[[X:.*]]: tensor<10xf32>
+// CHECK-DAG: %[[R:.*]] = scrimp.slice %[[X]] [9] [-1]
+// Element i of the second is element 1 + 2 (3 - i) of x: 7, 5, 3.
+// CHECK-DAG: %[[A:.*]] = scrimp.slice %[[X]] [7] [-2] : tensor<10xf32> -> tensor<3xf32>
+// CHECK: return %[[X]], %[[R]], %[[A]]
+func.func @slice(%x: tensor<10xf32>) -> (tensor<10xf32>, tensor<10xf32>, tensor<3xf32>) {
+  %whole = scrimp.slice %x [0] [1] : tensor<10xf32> -> tensor<10xf32>
+  %reversed = scrimp.slice %x [9] [-1] : tensor<10xf32> -> tensor<10xf32>
+  %odd = scrimp.slice %x [1] [2] : tensor<10xf32> -> tensor<5xf32>
+  %a = scrimp.slice %odd [3] [-1] : tensor<5xf32> -> tensor<3xf32>
+  return %whole, %reversed, %a : tensor<10xf32>, tensor<10xf32>, tensor<3xf32>
+}
+
+// -----
+
 // CHECK-LABEL: @concat(
 // CHECK-SAME: %[[X:.*]]: tensor<3xf32>
 // CHECK-NEXT: return %[[X]]
