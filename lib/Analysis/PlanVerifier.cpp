@@ -143,10 +143,14 @@ LogicalResult PlanVerifier::readModule() {
   transient = {arenaBytes, arenaBytes};
   auto segments = plan.getAs<ArrayAttr>("segments");
   for (Attribute entry : segments ? segments.getValue() : ArrayRef<Attribute>()) {
-    auto segment = cast<DictionaryAttr>(entry);
-    StringRef name = segment.getAs<StringAttr>("name").getValue();
-    int64_t offset = segment.getAs<IntegerAttr>("offset").getInt();
-    int64_t bytes = segment.getAs<IntegerAttr>("bytes").getInt();
+    auto segment = dyn_cast<DictionaryAttr>(entry);
+    auto nameAttr = segment ? segment.getAs<StringAttr>("name") : StringAttr();
+    auto offsetAttr = segment ? segment.getAs<IntegerAttr>("offset") : IntegerAttr();
+    auto bytesAttr = segment ? segment.getAs<IntegerAttr>("bytes") : IntegerAttr();
+    if (!nameAttr || !offsetAttr || !bytesAttr)
+      return module.emitError() << "a segment needs name, offset and bytes, found " << entry;
+    StringRef name = nameAttr.getValue();
+    int64_t offset = offsetAttr.getInt(), bytes = bytesAttr.getInt();
     if (offset != end || bytes < 0)
       return module.emitError() << "segment '" << name << "' lies at " << offset << " with " << bytes
                                 << " bytes, expected it at " << end;
@@ -238,8 +242,12 @@ LogicalResult FunctionVerifier::verify() {
   for (BlockArgument argument : function.getArguments())
     addresses[argument] = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), "scrimp.offset").getInt();
   for (unsigned i = 0; i < function.getNumResults(); ++i)
-    if (auto updates = function.getResultAttrOfType<IntegerAttr>(i, ScrimpDialect::kUpdates))
+    if (auto updates = function.getResultAttrOfType<IntegerAttr>(i, ScrimpDialect::kUpdates)) {
+      if (updates.getInt() < 0 || updates.getInt() >= function.getNumArguments())
+        return function.emitError() << "result " << i << " updates argument " << updates.getInt() << " of "
+                                    << function.getNumArguments();
       writable.push_back(extentOf(function.getArgument(updates.getInt())));
+    }
   for (Operation &op : block.without_terminator())
     if (failed(placeResults(op)))
       return failure();

@@ -6,6 +6,12 @@ module {}
 
 // -----
 
+// expected-error @+1 {{a segment needs name, offset and bytes, found {bytes = 64 : i64, name = "inputs"}}}
+module attributes {scrimp.plan = {arena_bytes = 64 : i64, lower_bound_bytes = 0 : i64, alignment = 64 : i64, workers = 1 : i64,
+    segments = [{name = "inputs", bytes = 64 : i64}]}} {}
+
+// -----
+
 // A gap between two segments.
 // expected-error @+1 {{segment 'activations' lies at 128 with 64 bytes, expected it at 64}}
 module attributes {scrimp.plan = {arena_bytes = 192 : i64, lower_bound_bytes = 0 : i64, alignment = 64 : i64, workers = 1 : i64,
