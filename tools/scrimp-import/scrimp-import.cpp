@@ -86,6 +86,8 @@ static FailureOr<HostTensor> readParameter(const ImportedModel &model, Dictionar
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  for (auto &option : llvm::cl::getRegisteredOptions()) // LLVM's own; --help is about this tool's
+    option.second->setHiddenFlag(llvm::cl::Hidden);
   static llvm::cl::opt<std::string> input(llvm::cl::Positional, llvm::cl::desc("MODEL.onnx"));
   static NodeTestOptions tests;
   static llvm::cl::opt<std::string, true> root("node-tests", llvm::cl::desc("Run the ONNX node tests of this folder"),

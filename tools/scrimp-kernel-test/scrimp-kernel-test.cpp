@@ -44,6 +44,8 @@ static LogicalResult verify(ModuleOp module, StringRef entry, const VerifyOption
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  for (auto &option : llvm::cl::getRegisteredOptions()) // LLVM's own; --help is about this tool's
+    option.second->setHiddenFlag(llvm::cl::Hidden);
   static llvm::cl::opt<std::string> input(llvm::cl::Positional, llvm::cl::desc("FILE.mlir"), llvm::cl::init("-"));
   static llvm::cl::opt<std::string> entry("entry", llvm::cl::desc("Function to run; it gets random arguments"),
                                           llvm::cl::init("main"));

@@ -35,6 +35,8 @@ static void print(raw_ostream &os, const HostTensor &value, Rounding rounding, i
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  for (auto &option : llvm::cl::getRegisteredOptions()) // LLVM's own; --help is about this tool's
+    option.second->setHiddenFlag(llvm::cl::Hidden);
   static llvm::cl::opt<std::string> input(llvm::cl::Positional, llvm::cl::desc("FILE.mlir"), llvm::cl::init("-"));
   static llvm::cl::opt<std::string> entry("entry", llvm::cl::desc("Function to run"), llvm::cl::init("main"));
   static llvm::cl::opt<bool> typed("typed", llvm::cl::desc("Round every value to its type instead of running in fp64"));
