@@ -1,5 +1,6 @@
 // Metrics, progress and peak memory, in fixed buffers.
 #include "scrimp/runtime/Metrics.h"
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -73,10 +74,16 @@ Status MetricsFile::evaluation(int64_t step, double loss) {
 
 Progress::Progress() : terminal(isatty(STDOUT_FILENO)) {}
 
+/// One line to stdout; stdio would allocate.
+static void put(const char *text, int length) {
+  [[maybe_unused]] ssize_t written = write(STDOUT_FILENO, text, static_cast<size_t>(length));
+}
+
 void Progress::step(const StepReport &r, double elapsed, int64_t stepsThisRun, int64_t samplesThisRun,
                     int64_t tokensThisRun) {
-  // Five times a second is as fast as anyone reads; the last step is always shown.
-  if (!terminal || (elapsed - lastShown < 0.2 && r.step != r.totalSteps && lastShown >= 0))
+  // Five times a second is as fast as anyone reads, and the last step is always shown. A log is for later: ten seconds.
+  if (terminal ? elapsed - lastShown < 0.2 && r.step != r.totalSteps && lastShown >= 0
+               : elapsed - std::max(lastShown, 0.0) < 10)
     return;
   lastShown = elapsed;
   bool tokens = tokensThisRun > 0;
@@ -85,17 +92,24 @@ void Progress::step(const StepReport &r, double elapsed, int64_t stepsThisRun, i
       static_cast<long long>(elapsed / static_cast<double>(stepsThisRun) * static_cast<double>(r.totalSteps - r.step));
   char text[256];
   int length =
-      snprintf(text, sizeof(text), "\r\033[Kstep %lld/%lld  loss %.4f  %.1f %s/s  %.1f MiB  ETA %lld:%02lld:%02lld",
-               (long long)r.step, (long long)r.totalSteps, r.loss, rate, tokens ? "tokens" : "samples",
-               static_cast<double>(r.arenaBytes) / (1 << 20), eta / 3600, eta / 60 % 60, eta % 60);
-  open = true;
-  if (length > 0 && write(STDOUT_FILENO, text, static_cast<size_t>(length)) < 0)
-    terminal = false;
+      snprintf(text, sizeof(text), "%sstep %lld/%lld  loss %.4f  %.1f %s/s  %.1f MiB  ETA %lld:%02lld:%02lld%s",
+               terminal ? "\r\033[K" : "", (long long)r.step, (long long)r.totalSteps, r.loss, rate,
+               tokens ? "tokens" : "samples", static_cast<double>(r.arenaBytes) / (1 << 20), eta / 3600, eta / 60 % 60,
+               eta % 60, terminal ? "" : "\n");
+  open = terminal;
+  put(text, length);
+}
+
+void Progress::evaluation(int64_t step, double loss) {
+  char text[128];
+  const char *clear = open ? "\r\033[K" : "";
+  put(text, snprintf(text, sizeof(text), "%sstep %lld  eval loss %.4f\n", clear, (long long)step, loss));
+  open = false;
 }
 
 void Progress::finish() {
-  if (open && write(STDOUT_FILENO, "\n", 1) < 0)
-    terminal = false;
+  if (open)
+    put("\n", 1);
   open = false;
 }
 

@@ -70,10 +70,11 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
   options.threads = std::min(availableProcessors(), mostThreads);
   int threads = options.threads;
 
-  app.add_option("--data", data, "name=FILE (.npy, .safetensors, token .bin; .bin:+1 shifts by a token); repeat")
+  app.add_option("--data", data, "an input's file: .npy, .safetensors, token .bin (.bin:+1 shifts by a token); repeat")
+      ->type_name("NAME=FILE")
       ->take_all();
-  app.add_option("--eval-data", evalData, "the same for evaluation")->take_all();
-  app.add_option("--token-bytes", options.tokenBytes, "bytes of a token in .bin files (2 or 4)");
+  app.add_option("--eval-data", evalData, "the same for evaluation")->type_name("NAME=FILE")->take_all();
+  app.add_option("--token-bytes", options.tokenBytes, "bytes of a token in .bin files, 2 (default) or 4");
   auto *stepsFlag = app.add_option("--steps", steps, "steps in all, those before a resume included");
   auto *epochsFlag = app.add_option("--epochs", epochs, "passes over the data instead (default 1)");
   for (size_t i = 0; i < std::size(hyperparameterTable); ++i) {
@@ -85,19 +86,24 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
     // Unknown to this program: still parsed, so that the message can say how to get it; not shown by --help.
     app.add_option(info.flag, options.values.*info.value, help)->group(parameter ? "Options" : "");
   }
-  auto *scheduleFlag = app.add_option("--lr-schedule", schedule, "constant, linear or cosine");
+  auto *scheduleFlag = app.add_option("--lr-schedule", schedule, "constant (default), linear or cosine");
   auto *warmupFlag = app.add_option("--warmup", options.schedule.warmup, "updates over which the rate rises to --lr");
-  auto *lrMinFlag = app.add_option("--lr-min", options.schedule.lrMin, "rate at the end of linear and cosine");
-  auto *seedFlag = app.add_option("--seed", seed, "of initial values, random ops and the order of samples");
+  auto *lrMinFlag =
+      app.add_option("--lr-min", options.schedule.lrMin, "rate at the end of linear and cosine (default 0)");
+  auto *seedFlag =
+      app.add_option("--seed", seed, "of initial values, random ops and the order of samples (default 0)");
   app.add_option("--threads", threads, format("threads (default %d, at most %d)", options.threads, mostThreads));
   app.add_flag("--no-shuffle", noShuffle, "take samples in the order of the file");
   app.add_option("--eval-every", options.evalEvery, "evaluate every N steps and at the end");
-  app.add_option("--save", options.saveFolder, "folder for checkpoints; saved at the end and on SIGTERM");
+  app.add_option("--save", options.saveFolder, "folder for checkpoints; saved at the end and on SIGTERM")
+      ->type_name("DIR");
   app.add_option("--save-every", options.saveEvery, "save every N steps too");
   app.add_option("--keep", options.keep, "checkpoints to keep (default all)");
-  app.add_option("--resume", options.resume, "checkpoint, or folder of checkpoints, to continue from");
-  app.add_option("--init-from", options.initFrom, "initial weights: w.safetensors or model.safetensors.index.json");
-  app.add_option("--metrics", options.metrics, "file of JSON lines, one object a step");
+  app.add_option("--resume", options.resume, "checkpoint, or folder of checkpoints, to continue from")
+      ->type_name("DIR");
+  app.add_option("--init-from", options.initFrom, "initial weights: w.safetensors or model.safetensors.index.json")
+      ->type_name("FILE");
+  app.add_option("--metrics", options.metrics, "file of JSON lines, one object a step")->type_name("FILE");
   app.add_option("--on-nan", onNan, "stop (default) or skip a step whose loss is not finite");
 
   try {

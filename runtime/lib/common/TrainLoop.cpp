@@ -116,9 +116,12 @@ Status Trainer::save() {
 
 Status Trainer::afterStep(bool last) {
   bool evaluateNow = evalData && (last || (options.evalEvery && state.step % options.evalEvery == 0));
-  if (evaluateNow)
+  if (evaluateNow) {
     if (Status status = evaluate(); status.failed())
       return status;
+    if (!last) // the summary tells the last one
+      progress.evaluation(state.step, lastEvalLoss);
+  }
   if (last || (options.saveEvery && state.step % options.saveEvery == 0))
     return save();
   return Status::ok();

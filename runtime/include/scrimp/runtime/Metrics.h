@@ -40,12 +40,14 @@ private:
   std::optional<File> file;
 };
 
-/// One line that is rewritten in place, on a terminal only.
+/// One line that is rewritten in place; into a file or pipe, a line every ten seconds.
 class Progress {
 public:
   Progress();
   void step(const StepReport &report, double elapsed, int64_t stepsThisRun, int64_t samplesThisRun,
             int64_t tokensThisRun);
+  /// A line of its own.
+  void evaluation(int64_t step, double loss);
   /// Ends the line so that other output can follow.
   void finish();
 
