@@ -83,10 +83,12 @@ static SmallVector<int64_t> distinctShape(const HostTensor &mask) {
   return shape;
 }
 
-/// Makes `mask` (null: none) the op's mask.
-static LogicalResult setMask(AttentionOp op, Value mask, bool causal, PatternRewriter &rewriter) {
-  auto replacement = AttentionOp::create(rewriter, op.getLoc(), op.getQ(), op.getK(), op.getV(), mask,
-                                         op.getSegments(), op.getCausal() || causal, op.getScale().convertToDouble());
+/// Makes `mask` (null: none) the op's mask, and `segments` its segments if there are some.
+static LogicalResult setMask(AttentionOp op, Value mask, bool causal, PatternRewriter &rewriter, Value segments = {}) {
+  auto replacement =
+      AttentionOp::create(rewriter, op.getLoc(), op.getQ(), op.getK(), op.getV(), mask,
+                          segments ? segments : op.getSegments(), op.getCausal() || causal,
+                          op.getScale().convertToDouble());
   rewriter.replaceOp(op, replacement);
   return success();
 }
@@ -221,8 +223,49 @@ struct NarrowMask : OpRewritePattern<AttentionOp> {
 };
 } // namespace
 
+/// The tensor [batch, length] that `value`, of the scores' rank, repeats along all but the batch and dimension `dim`.
+static Value getLine(Value value, int64_t batch, int64_t length, size_t dim) {
+  auto broadcast = value.getDefiningOp<BroadcastOp>();
+  SmallVector<int64_t> expected{batch, 1, 1, 1};
+  expected[dim] = length;
+  return broadcast && paddedShape(broadcast) == expected ? skipReshapes(broadcast.getX()) : Value();
+}
+
+namespace {
+/// A mask, or a part of one, that lets a query see the keys of its own segment: ids[b, query] == ids[b, key].
+struct RaiseSegments : OpRewritePattern<AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
+    if (!op.getMask() || op.getSegments())
+      return rewriter.notifyMatchFailure(op, "no mask, or segments already");
+    SmallVector<std::pair<Value, Value>> parts{{op.getMask(), Value()}};
+    if (auto both = op.getMask().getDefiningOp<AndOp>())
+      parts = {{both.getA(), both.getB()}, {both.getB(), both.getA()}};
+    int64_t batch = shapeOf(op.getQ())[0], length = shapeOf(op.getQ())[2];
+    if (shapeOf(op.getK())[2] != length || length == 1)
+      return rewriter.notifyMatchFailure(op, "queries and keys are not the same positions");
+    for (auto [part, other] : parts) {
+      auto compare = part.getDefiningOp<CompareOp>();
+      if (!compare || compare.getPredicate() != Predicate::eq || isFloatTensor(compare.getA()))
+        continue;
+      for (auto [a, b] : {std::pair(compare.getA(), compare.getB()), std::pair(compare.getB(), compare.getA())}) {
+        Value ids = getLine(a, batch, length, 2);
+        if (!ids || ids != getLine(b, batch, length, 3))
+          continue;
+        ids = reshapeTo(rewriter, op.getLoc(), ids, {batch, length});
+        RankedTensorType wide = RankedTensorType::get({batch, length}, rewriter.getI64Type());
+        if (ids.getType() != wide)
+          ids = CastOp::create(rewriter, op.getLoc(), wide, ids);
+        return setMask(op, other, false, rewriter, ids);
+      }
+    }
+    return rewriter.notifyMatchFailure(op, "no part of the mask compares segments");
+  }
+};
+} // namespace
+
 void mlir::scrimp::populateAttentionMaskIdioms(RewritePatternSet &patterns) {
   // Narrow first: a mask is then small enough to be evaluated.
   patterns.add<NarrowMask>(patterns.getContext(), /*benefit=*/2);
-  patterns.add<SimplifyKnownMask, SplitMask>(patterns.getContext());
+  patterns.add<RaiseSegments, SimplifyKnownMask, SplitMask>(patterns.getContext());
 }
