@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,7 +25,8 @@ File::~File() {
 Result<File> File::open(const std::string &path) {
   File file;
   file.name = path;
-  file.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK a pipe that nobody writes to would be waited for; it is refused below.
+  file.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file.descriptor < 0)
     return Status::error("cannot open '%s': %s", path.c_str(), strerror(errno));
   struct stat info;
@@ -43,6 +45,18 @@ Result<File> File::create(const std::string &path, bool append) {
   file.descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0666);
   if (file.descriptor < 0)
     return Status::error("cannot write '%s': %s", path.c_str(), strerror(errno));
+  return file;
+}
+
+Result<File> File::lockFolder(const std::string &path) {
+  File file;
+  file.name = path;
+  file.descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file.descriptor < 0)
+    return Status::error("cannot open '%s': %s", path.c_str(), strerror(errno));
+  // Some network file systems have no locks; there it is left to the user.
+  if (flock(file.descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+    return Status::error("another run is saving to '%s'; give each run its own folder", path.c_str());
   return file;
 }
 

@@ -90,7 +90,7 @@ void Progress::step(const StepReport &r, double elapsed, int64_t stepsThisRun, i
   double rate = static_cast<double>(tokens ? tokensThisRun : samplesThisRun) / (elapsed > 0 ? elapsed : 1e-9);
   auto eta =
       static_cast<long long>(elapsed / static_cast<double>(stepsThisRun) * static_cast<double>(r.totalSteps - r.step));
-  char text[256];
+  char text[768]; // a double may print as 314 characters
   int length =
       snprintf(text, sizeof(text), "%sstep %lld/%lld  loss %.4f  %.1f %s/s  %.1f MiB  ETA %lld:%02lld:%02lld%s",
                terminal ? "\r\033[K" : "", (long long)r.step, (long long)r.totalSteps, r.loss, rate,

@@ -127,7 +127,7 @@ Status Trainer::prepare() {
 
   bool newFolder = !options.saveFolder.empty() && access(options.saveFolder.c_str(), F_OK);
   if (!options.saveFolder.empty())
-    if (Status status = prepareCheckpointFolder(options.saveFolder); status.failed())
+    if (Status status = prepareCheckpointFolder(options.saveFolder, saveLock); status.failed())
       return Status::error("--save: %s", status.message().c_str());
   if (!options.metrics.empty())
     if (Status status = metrics.open(options.metrics, checkpoint.has_value()); status.failed()) {

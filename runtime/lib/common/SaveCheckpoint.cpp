@@ -4,6 +4,8 @@
 #include "scrimp/runtime/File.h"
 #include "scrimp/runtime/Hash.h"
 #include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -173,6 +175,20 @@ static bool isStepName(const std::string &name) {
          name.find_first_not_of("0123456789", 5) == std::string::npos;
 }
 
+/// Puts `from` in the place of the checkpoint `to`, at once where the file system can: a run that is killed has always
+/// either of them. What was there is removed.
+static Status replacePath(const std::string &from, const std::string &to) {
+  std::error_code error;
+  if (!fs::exists(to, error))
+    return renamePath(from, to);
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE)) {
+    fs::remove_all(to, error);
+    return renamePath(from, to);
+  }
+  fs::remove_all(from, error);
+  return Status::ok();
+}
+
 /// Removes the oldest checkpoints so that `keep` remain; `newest` stays.
 static void removeOld(const std::string &folder, const std::string &newest, int64_t keep) {
   std::vector<std::string> names;
@@ -191,13 +207,18 @@ static void removeOld(const std::string &folder, const std::string &newest, int6
   }
 }
 
-Status prepareCheckpointFolder(const std::string &folder) {
+Status prepareCheckpointFolder(const std::string &folder, File &lock) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error)
     return Status::error("cannot create '%s': %s", folder.c_str(), error.message().c_str());
   if (access(folder.c_str(), W_OK | X_OK))
     return Status::error("cannot write to '%s': %s", folder.c_str(), strerror(errno));
+  // Two runs would write into one temporary folder. The lock is on the folder itself, so nothing is left to remove.
+  Result<File> held = File::lockFolder(folder);
+  if (held.failed())
+    return held.status();
+  lock = std::move(*held);
   std::vector<fs::path> stale;
   for (fs::directory_iterator it(folder, error), end; it != end; it.increment(error))
     if (it->path().filename().string().compare(0, 10, ".tmp-step-") == 0)
@@ -210,29 +231,21 @@ Status prepareCheckpointFolder(const std::string &folder) {
 Status saveCheckpoint(const program::Program *program, const char *arena, const RunState &state,
                       const std::string &folder, int64_t keep) {
   std::string name = format("step-%06lld", (long long)state.step);
-  std::string temporary = folder + "/.tmp-" + name, final = folder + "/" + name,
-              replaced = folder + "/.tmp-old-" + name;
+  std::string temporary = folder + "/.tmp-" + name, final = folder + "/" + name;
   std::error_code error;
   fs::remove_all(temporary, error);
   fs::create_directories(temporary, error);
   Status status = error ? Status::error("cannot create '%s': %s", temporary.c_str(), error.message().c_str())
                         : writeCheckpoint(program, arena, state, temporary);
-  if (!status.failed() && fs::exists(final, error)) {
-    fs::remove_all(replaced, error);
-    status = renamePath(final, replaced);
-  }
   if (!status.failed())
-    status = renamePath(temporary, final);
+    status = replacePath(temporary, final);
   if (!status.failed())
     status = syncDirectory(folder);
   if (status.failed()) {
     fs::remove_all(temporary, error);
-    if (fs::exists(replaced, error) && !fs::exists(final, error))
-      (void)renamePath(replaced, final);
     return Status::error("checkpoint of step %lld was not saved: %s; earlier checkpoints are intact",
                          (long long)state.step, status.message().c_str());
   }
-  fs::remove_all(replaced, error);
   if (Status latest = writeLatest(folder, name); latest.failed())
     return Status::error("checkpoint '%s' is saved, but '%s/latest' was not updated: %s", final.c_str(), folder.c_str(),
                          latest.message().c_str());

@@ -61,6 +61,7 @@ private:
   const program::Graph *evalProgram = nullptr;
   std::vector<PreparedScalar> scalars;
   MetricsFile metrics;
+  File saveLock; // on the folder of checkpoints
   PeakMemory peak;
   Progress progress;
 };

@@ -1,5 +1,6 @@
 // Checkpoints: what they hold, how few remain, and everything that is refused.
 #include "TestProgram.h"
+#include "scrimp/runtime/Checkpoint.h"
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -59,6 +60,36 @@ TEST(Checkpoint, KeepsTheNewest) {
     names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
   EXPECT_EQ(names, (std::vector<std::string>{"latest", "step-000006", "step-000007"}));
+}
+
+// Two runs would write into one another's files: the second is refused as long as the first holds the folder.
+TEST(Checkpoint, OneRunAFolder) {
+  TestProgram test;
+  test.writeData(8);
+  {
+    File held;
+    ASSERT_FALSE(prepareCheckpointFolder(test.path("c"), held).failed());
+    EXPECT_EQ(test.run(data + "--steps 2 --save {}/c"), 1);
+    EXPECT_EQ(test.err, "train: error: --save: another run is saving to '" + test.path("c") +
+                            "'; give each run its own folder\n");
+  }
+  EXPECT_TRUE(fs::is_empty(test.path("c")));
+  EXPECT_EQ(test.run(data + "--steps 2 --save {}/c"), 0) << test.err;
+}
+
+// A fresh run into a folder of checkpoints replaces those of the same steps; nothing else is left.
+TEST(Checkpoint, ReplacesWhatIsThere) {
+  TestProgram test;
+  test.writeData(8);
+  ASSERT_EQ(test.run(data + "--steps 2 --save {}/c --save-every 1"), 0) << test.err;
+  std::string before = readBytes(test.path("c/step-000002/model.safetensors"));
+  ASSERT_EQ(test.run(data + "--steps 2 --lr 0.5 --save {}/c --save-every 1"), 0) << test.err;
+  EXPECT_NE(readBytes(test.path("c/step-000002/model.safetensors")), before);
+  std::vector<std::string> names;
+  for (auto &entry : fs::directory_iterator(test.path("c")))
+    names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"latest", "step-000001", "step-000002"}));
 }
 
 TEST(Checkpoint, DamageIsRefusedByName) {

@@ -1,6 +1,7 @@
 // Readers: what each format gives to the arena, and everything malformed.
 #include "scrimp/runtime/Data.h"
 #include "TestProgram.h"
+#include <sys/stat.h>
 
 using namespace scrimp::runtime;
 using namespace scrimp::program;
@@ -217,6 +218,17 @@ TEST(Data, MalformedFilesAreRefused) {
   EXPECT_EQ(index.error("a.bin", "123"),
             "--data: 'a.bin' has 3 bytes, which is no whole number of 2-byte tokens; see --token-bytes");
   EXPECT_EQ(index.error("a.bin", "12"), "--data: 'a.bin' has 1 tokens, a sample of input 'a' (i64 [4]) needs 2");
+}
+
+// A pipe would be waited for without end.
+TEST(Data, WhatIsNoFileIsRefused) {
+  TestProgram test;
+  test.writeData(8);
+  ASSERT_EQ(mkfifo(test.path("pipe.npy").c_str(), 0600), 0);
+  EXPECT_EQ(test.run("--data x={}/pipe.npy --data labels={}/labels.npy"), 1);
+  EXPECT_EQ(test.err, "train: error: --data x: '" + test.path("pipe.npy") + "' is not a regular file, expected a file\n");
+  EXPECT_EQ(test.run("--data x=/dev/zero --data labels={}/labels.npy"), 1);
+  EXPECT_EQ(test.err, "train: error: --data x: '/dev/zero' is not a regular file, expected a file\n");
 }
 
 TEST(Data, InputsMustHaveAsManySamples) {

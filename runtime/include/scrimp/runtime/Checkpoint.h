@@ -7,6 +7,7 @@
 #ifndef SCRIMP_RUNTIME_CHECKPOINT_H
 #define SCRIMP_RUNTIME_CHECKPOINT_H
 
+#include "scrimp/runtime/File.h"
 #include "scrimp/runtime/Program.h"
 #include "scrimp/runtime/Scalars.h"
 #include <map>
@@ -36,8 +37,9 @@ struct CheckpointOnDisk {
   std::map<std::string, FileInfo> files;
 };
 
-/// Creates `folder` if need be, checks that it can be written, and removes what an interrupted save left behind.
-Status prepareCheckpointFolder(const std::string &folder);
+/// Creates `folder` if need be, checks that it can be written, holds it against other runs until `lock` is closed or the
+/// process ends, and removes what an interrupted save left behind.
+Status prepareCheckpointFolder(const std::string &folder, File &lock);
 
 /// Saves; afterwards at most `keep` checkpoints remain (0: all), the new one always among them. On failure nothing of
 /// the new one stays behind.

@@ -23,6 +23,8 @@ public:
   static Result<File> open(const std::string &path);
   /// Creates or truncates a file for writing; `append` keeps what is there.
   static Result<File> create(const std::string &path, bool append = false);
+  /// Holds a folder while the file is open; fails if another process holds it. Leaves nothing in the folder.
+  static Result<File> lockFolder(const std::string &path);
 
   const std::string &path() const { return name; }
   uint64_t bytes() const { return size; } // when it was opened for reading
