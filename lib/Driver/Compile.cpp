@@ -253,6 +253,9 @@ LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRCont
       folder = ".";
     if (fs::is_directory(options.output))
       return emitError(loc) << "cannot write '" << options.output << "': it is a directory";
+    // An executable takes the place of what is there: never that of a device.
+    if (options.emit == "exe" && fs::exists(options.output) && !fs::is_regular_file(options.output))
+      return emitError(loc) << "cannot write '" << options.output << "': it is not a regular file";
     if (!fs::is_directory(folder))
       return emitError(loc) << "cannot write '" << options.output << "': no folder '" << folder << "'";
     if (fs::access(folder, fs::AccessMode::Write))
@@ -294,7 +297,10 @@ LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRCont
   FailureOr<Program> program = buildProgram(module, programOptions);
   if (failed(program))
     return failure();
-  std::string object = (Twine(options.output) + ".part." + Twine(llvm::sys::Process::getProcessId()) + ".o").str();
+  SmallString<256> absolute(options.output); // the linker must not take the name for a flag
+  if (std::error_code code = fs::make_absolute(absolute))
+    return emitError(loc) << "cannot write '" << options.output << "': " << code.message();
+  std::string object = (absolute + ".part." + Twine(llvm::sys::Process::getProcessId()) + ".o").str();
   llvm::scope_exit cleanup([&] { fs::remove(object); });
   if (failed(compileToObject(kernels->get(), cpu, object)))
     return failure();

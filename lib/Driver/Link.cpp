@@ -42,7 +42,14 @@ static std::string programAssembly(const Program &program, StringRef programFile
   std::string text;
   llvm::raw_string_ostream os(text);
   os << ".section .rodata\n"
-     << ".globl scrimp_program\n.balign 64\nscrimp_program:\n.incbin \"" << programFile << "\"\n"
+     << ".globl scrimp_program\n.balign 64\nscrimp_program:\n.incbin \"";
+  // The assembler's strings escape as C's do.
+  for (char c : programFile) {
+    if (c == '"' || c == '\\')
+      os << '\\';
+    os << (c == '\n' ? "\\n" : StringRef(&c, 1));
+  }
+  os << "\"\n"
      << ".globl scrimp_program_size\n.balign 8\nscrimp_program_size: .quad " << program.bytes.size() << "\n"
      << ".globl scrimp_kernel_count\nscrimp_kernel_count: .quad " << program.kernels.size() << "\n"
      << ".section .data.rel.ro,\"aw\"\n"
@@ -101,7 +108,11 @@ llvm::Error mlir::scrimp::linkExecutable(const Program &program, StringRef objec
   if (!linker)
     return error("cannot find the C++ compiler driver 'c++', which links executables; install g++");
 
-  std::string part = (output + ".part." + llvm::Twine(llvm::sys::Process::getProcessId())).str();
+  // Absolute, so that the linker takes none of the names for a flag.
+  SmallString<256> absolute(output);
+  if (std::error_code code = fs::make_absolute(absolute))
+    return error("cannot write '" + output + "': " + code.message());
+  std::string part = (absolute + ".part." + llvm::Twine(llvm::sys::Process::getProcessId())).str();
   std::string programFile = part + ".program", assembly = part + ".s", log = part + ".log";
   llvm::scope_exit cleanup([&] {
     for (const std::string &file : {part, programFile, assembly, log})

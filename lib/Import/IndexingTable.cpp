@@ -135,7 +135,9 @@ LogicalResult oneHot(NodeBuilder &b) {
     return failure();
   Type i64 = b.builder.getI64Type();
   Value indices = b.cast(b.input(0), i64), values = b.input(2);
-  int64_t rank = shapeOf(indices).size() + 1, count = *depth;
+  if (!(*depth >= 0 && *depth <= 1 << 30))
+    return b.error() << "the depth is " << *depth << ", expected 0 to " << (1 << 30);
+  int64_t rank = shapeOf(indices).size() + 1, count = static_cast<int64_t>(*depth);
   FailureOr<int64_t> axis = b.normalizeAxis(b.intAttr("axis", -1), rank);
   if (failed(axis))
     return failure();

@@ -328,6 +328,11 @@ LogicalResult Loader::inlineFunction(const proto::NodeProto &call, const proto::
                                      unsigned depth) {
   if (depth > 32)
     return error() << "has a local function '" << function.name() << "' that calls itself";
+  // Functions that call others twice each grow without bound in a file of a few hundred bytes.
+  constexpr unsigned mostCalls = 1 << 14;
+  if (calls >= mostCalls)
+    return error() << "calls local functions more than " << mostCalls << " times, in the end '" << function.name()
+                   << "'";
   std::string inner =
       (prefix + (call.name().empty() ? function.name() : call.name()) + "#" + Twine(calls++) + "/").str();
   auto renamed = [&](const std::string &name) {

@@ -273,6 +273,18 @@ def outputs(folder):
     expect(
         folder, [*compile_, folder / "taken"], "scrimp-compile: error: cannot write 'FOLDER/taken': it is a directory"
     )
+    # What is no file keeps its place; a pipe stands for the devices.
+    os.mkfifo(folder / "pipe")
+    expect(
+        folder, [*compile_, folder / "pipe"], "scrimp-compile: error: cannot write 'FOLDER/pipe': it is not a regular file"
+    )
+    check((folder / "pipe").is_fifo(), "the pipe is gone")
+    (folder / "pipe").unlink()
+    # Names that a linker or an assembler would read otherwise.
+    for name in ["-x", "@x", 'a"b\\c']:
+        run(["scrimp-compile", good, "--quiet", *BATCH, "-o", name], cwd=folder)
+        check((folder / name).is_file(), f"no executable {name}")
+        (folder / name).unlink()
     expect(
         folder,
         [*compile_, "/proc/train"],
