@@ -26,16 +26,19 @@ ScalarExpr mlir::scrimp::operator+(ScalarExpr a, ScalarExpr b) { return binary<a
 ScalarExpr mlir::scrimp::operator-(ScalarExpr a, ScalarExpr b) { return binary<arith::SubFOp, arith::SubIOp>(a, b); }
 ScalarExpr mlir::scrimp::operator*(ScalarExpr a, ScalarExpr b) { return binary<arith::MulFOp, arith::MulIOp>(a, b); }
 
-/// An integer divisor that makes neither division nor remainder trap: 1 where `b` is 0 or the quotient overflows.
-static ScalarExpr safeDivisor(ScalarExpr b) {
-  ScalarExpr one = b.constant(1);
-  return select(eq(b, b.constant(0)), one, b);
+/// A divisor of `a` with which neither division nor remainder traps: 1 where `b` is 0, and where the quotient overflows
+/// (the least integer by -1, which is the least integer again).
+static ScalarExpr safeDivisor(ScalarExpr a, ScalarExpr b) {
+  unsigned width = b.value.getType().getIntOrFloatBitWidth();
+  ScalarExpr least = a.constant(-std::ldexp(1.0, width - 1)), one = b.constant(1);
+  ScalarExpr overflows = a.with(arith::AndIOp::create(*a.builder, a.loc, eq(a, least).value, eq(b, b.constant(-1)).value));
+  return select(eq(b, b.constant(0)), one, select(overflows, one, b));
 }
 
 ScalarExpr mlir::scrimp::operator/(ScalarExpr a, ScalarExpr b) {
   if (isFloat(a))
     return a.with(arith::DivFOp::create(*a.builder, a.loc, a.value, b.value));
-  return a.with(arith::DivSIOp::create(*a.builder, a.loc, a.value, safeDivisor(b).value));
+  return a.with(arith::DivSIOp::create(*a.builder, a.loc, a.value, safeDivisor(a, b).value));
 }
 
 ScalarExpr mlir::scrimp::operator-(ScalarExpr a) {
@@ -83,7 +86,7 @@ ScalarExpr mlir::scrimp::minimum(ScalarExpr a, ScalarExpr b) { return binary<ari
 ScalarExpr mlir::scrimp::remainder(ScalarExpr a, ScalarExpr b) {
   if (isFloat(a))
     return a.with(arith::RemFOp::create(*a.builder, a.loc, a.value, b.value));
-  return a.with(arith::RemSIOp::create(*a.builder, a.loc, a.value, safeDivisor(b).value));
+  return a.with(arith::RemSIOp::create(*a.builder, a.loc, a.value, safeDivisor(a, b).value));
 }
 
 ScalarExpr mlir::scrimp::pow(ScalarExpr a, ScalarExpr b) {

@@ -101,10 +101,12 @@ def compare(model, variant, precision, reference, steps, tensors):
             deviation = relative(steps[step][quantity], expected[quantity][step])
             bound = BOUND[precision]
             if model == "resnet18" and precision == "fp32" and step > 0:
+                # Chaos grows from any rounding; PyTorch's own distance so far is one sample of it.
                 bound = 3 * max(
                     relative(a, b)
                     for a, b in list(zip(reference["fp32"][quantity], reference["fp64"][quantity]))[: step + 1]
                 )
+                bound = max(bound, BOUND["fp32"])
             worst[quantity] = max(worst[quantity], deviation)
             check(
                 deviation <= bound,

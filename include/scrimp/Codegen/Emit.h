@@ -139,7 +139,8 @@ double abs(double x);
 double pow(double a, double b);
 inline int64_t maximum(int64_t a, int64_t b) { return a > b ? a : b; }
 inline int64_t minimum(int64_t a, int64_t b) { return a < b ? a : b; }
-inline int64_t remainder(int64_t a, int64_t b) { return b == 0 ? 0 : a % b; }
+// The least integer has no negative: its remainder by -1 would trap.
+inline int64_t remainder(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 
 } // namespace mlir::scrimp
 

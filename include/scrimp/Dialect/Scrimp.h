@@ -36,7 +36,10 @@ int64_t defaultFlops(Operation *op);
 OpFoldResult foldExactly(Operation *op, ArrayRef<Attribute> operands);
 
 inline double divide(double a, double b) { return a / b; }
-inline int64_t divide(int64_t a, int64_t b) { return b == 0 ? a : a / b; }
+/// The least integer by -1 is itself: two's complement wraps.
+inline int64_t divide(int64_t a, int64_t b) {
+  return b == 0 ? a : b == -1 ? static_cast<int64_t>(0 - static_cast<uint64_t>(a)) : a / b;
+}
 inline ScalarExpr divide(ScalarExpr a, ScalarExpr b) { return a / b; }
 inline int64_t abs(int64_t a) { return a < 0 ? -a : a; }
 inline int64_t bitAnd(int64_t a, int64_t b) { return a & b; }
