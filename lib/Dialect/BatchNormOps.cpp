@@ -90,28 +90,24 @@ static GraphExpr spreadChannels(GraphExpr vector, ArrayRef<int64_t> shape) {
 //===-- batch_norm -------------------------------------------------------------------------------------------------===//
 
 void BatchNormOp::build(OpBuilder &builder, OperationState &state, Value x, Value scale, Value bias, Value runningMean,
-                        Value runningVar, double epsilon, double momentum) {
+                        Value runningVar, double epsilon) {
   Type vector = scale.getType();
-  build(builder, state, TypeRange{x.getType(), vector, vector, vector, vector}, x, scale, bias, runningMean,
-        runningVar, llvm::APFloat(epsilon), llvm::APFloat(momentum));
+  build(builder, state, TypeRange{x.getType(), vector, vector, vector}, x, scale, bias, runningMean, runningVar,
+        llvm::APFloat(epsilon));
 }
 
 LogicalResult BatchNormOp::verify() {
   if (getY().getType() != getX().getType())
     return emitOpError() << "result type must be " << getX().getType() << ", found " << getY().getType();
-  double momentum = getMomentum().convertToDouble();
-  if (!(momentum >= 0 && momentum <= 1))
-    return emitOpError() << "momentum is the weight of the new value and lies in [0, 1], found " << momentum;
   return verifyChannels(*this, getX(),
-                        {getScale(), getBias(), getRunningMean(), getRunningVar(), getMean(), getRstd(),
-                         getNewRunningMean(), getNewRunningVar()});
+                        {getScale(), getBias(), getRunningMean(), getRunningVar(), getMean(), getRstd(), getVar()});
 }
 
 LogicalResult BatchNormOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
   auto in = [&](unsigned i) { return operands[i]->floats(); };
   auto out = [&](unsigned i) { return results[i].floats(); };
   ArrayRef<int64_t> shape = shapeOf(getX());
-  double count = static_cast<double>(channelSize(getX())), momentum = getMomentum().convertToDouble();
+  double count = static_cast<double>(channelSize(getX()));
   for (int64_t c = 0; c < shape[1]; ++c) {
     double mean = 0, var = 0;
     forEachInChannel(shape, c, [&](int64_t i) { mean += in(0)[i]; });
@@ -122,8 +118,7 @@ LogicalResult BatchNormOp::eval(ArrayRef<const HostTensor *> operands, MutableAr
                      [&](int64_t i) { out(0)[i] = (in(0)[i] - mean) * (rstd * in(1)[c]) + in(2)[c]; });
     out(1)[c] = mean;
     out(2)[c] = rstd;
-    out(3)[c] = (1 - momentum) * in(3)[c] + momentum * mean;
-    out(4)[c] = (1 - momentum) * in(4)[c] + momentum * (var / (count - 1));
+    out(3)[c] = var / (count - 1);
   }
   return success();
 }
@@ -134,7 +129,7 @@ void BatchNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
   ArrayRef<int64_t> shape = shapeOf(getX());
   auto expr = [&](Value value) { return GraphExpr(builder, loc, castToCompute(builder, loc, value)); };
   auto deviations = [&] { return expr(getX()) - spreadChannels(expr(getMean()), shape); };
-  double count = static_cast<double>(channelSize(getX())), momentum = getMomentum().convertToDouble();
+  double count = static_cast<double>(channelSize(getX()));
 
   if (Value dy = resultGrads[0]; dy && (needed[0] || needed[1] || needed[2])) {
     // One op, whatever is wanted of it, so that a gradient's bits do not depend on what else is frozen. Its sums need
@@ -145,24 +140,20 @@ void BatchNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
         operandGrads[i] = grad->getResult(i);
   }
 
-  // The statistics are results too: d mean / dx = 1/n, d var / dx = 2 (x - mean) / n, d rstd = -rstd^3 / 2 d var.
-  for (unsigned i : {3u, 4u})
-    if (resultGrads[i] && needed[i])
-      operandGrads[i] = (expr(resultGrads[i]) * (1 - momentum)).value;
+  // The statistics are results too. With v the mean squared deviation: d mean / dx = 1/n, d v / dx = 2 (x - mean) / n,
+  // d rstd = -rstd^3 / 2 d v, d var = n / (n - 1) d v. The running statistics are read in evaluation only.
   if (!needed[0])
     return;
   std::optional<GraphExpr> dMean, dVar, dx;
   auto add = [](std::optional<GraphExpr> &sum, GraphExpr term) { sum = sum ? *sum + term : term; };
   if (resultGrads[1])
     add(dMean, expr(resultGrads[1]));
-  if (resultGrads[3])
-    add(dMean, expr(resultGrads[3]) * momentum);
   if (resultGrads[2]) {
     GraphExpr rstd = expr(getRstd());
     add(dVar, expr(resultGrads[2]) * (-0.5 * (rstd * rstd * rstd)));
   }
-  if (resultGrads[4])
-    add(dVar, expr(resultGrads[4]) * (momentum * count / (count - 1)));
+  if (resultGrads[3])
+    add(dVar, expr(resultGrads[3]) * (count / (count - 1)));
   if (!dMean && !dVar)
     return;
   if (operandGrads[0])
@@ -183,15 +174,14 @@ SmallVector<Value> BatchNormOp::buildEvaluation(OpBuilder &builder) {
   GraphExpr x = expr(castToCompute(builder, loc, getX()));
   GraphExpr y = (x - spreadChannels(expr(getRunningMean()), shape)) * spreadChannels(rstd * expr(getScale()), shape) +
                 spreadChannels(expr(getBias()), shape);
-  return {castToType(builder, loc, y.value, getY().getType()), getRunningMean(), rstd.value, getRunningMean(),
-          getRunningVar()};
+  return {castToType(builder, loc, y.value, getY().getType()), getRunningMean(), rstd.value, getRunningVar()};
 }
 
 int64_t BatchNormOp::getNumUnits() { return shapeOf(getX())[1]; }
 
 bool BatchNormOp::mayOverwrite(unsigned operand, unsigned result) {
-  // A unit reads its channel of x whole before it writes y, element over element; running statistics likewise.
-  return operand == result ? operand == 0 || operand >= 3 : false;
+  // A unit reads its channel of x whole before it writes y, element over element.
+  return operand == 0 && result == 0;
 }
 
 void BatchNormOp::emitUnit(OpBuilder &builder, Location loc, Value c, LoadFn load, StoreFn store, ValueRange) {
@@ -200,7 +190,7 @@ void BatchNormOp::emitUnit(OpBuilder &builder, Location loc, Value c, LoadFn loa
   auto expr = [&](OpBuilder &b, Value value) { return ScalarExpr(b, loc, value); };
   auto element = [&](OpBuilder &b, ValueRange index) { return loadCompute(b, loc, load, 0, index); };
   auto vector = [&](unsigned operand) { return expr(builder, load(builder, operand, c)); };
-  double count = static_cast<double>(channelSize(getX())), momentum = getMomentum().convertToDouble();
+  double count = static_cast<double>(channelSize(getX()));
 
   ScalarExpr sum = expr(builder, emitChannelSums(builder, loc, shape, c, 1, type, [&](OpBuilder &b, ValueRange index) {
                                    return SmallVector<Value>{element(b, index).value};
@@ -219,8 +209,7 @@ void BatchNormOp::emitUnit(OpBuilder &builder, Location loc, Value c, LoadFn loa
   });
   store(builder, 1, c, mean.value);
   store(builder, 2, c, rstd.value);
-  store(builder, 3, c, ((1 - momentum) * vector(3) + momentum * mean).value);
-  store(builder, 4, c, ((1 - momentum) * vector(4) + momentum * (squares / (count - 1))).value);
+  store(builder, 3, c, (squares / (count - 1)).value);
 }
 
 //===-- batch_norm_grad --------------------------------------------------------------------------------------------===//

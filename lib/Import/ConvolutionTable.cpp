@@ -251,12 +251,15 @@ LogicalResult batchNorm(NodeBuilder &b) {
   bool training = b.intAttr("training_mode", 0) || b.graph.options.trainingMode ||
                   (b.node.opset < 14 && llvm::count_if(b.node.outputs, [](auto &o) { return !o.empty(); }) > 1);
   if (training) {
-    SmallVector<Value> results =
-        b.makeAll<BatchNormOp>(x, b.input(1), b.input(2), b.input(3), b.input(4), epsilon, momentum);
-    for (unsigned i = 0; i < 2; ++i) {
-      if (auto state = dyn_cast<BlockArgument>(b.input(3 + i)))
-        b.graph.updates.push_back({state, results[3 + i]});
-      (void)b.set(1 + i, results[3 + i]);
+    if (!(momentum >= 0 && momentum <= 1))
+      return b.error() << "momentum is " << 1 - momentum << ", expected a number between 0 and 1";
+    SmallVector<Value> results = b.makeAll<BatchNormOp>(x, b.input(1), b.input(2), b.input(3), b.input(4), epsilon);
+    for (auto [running, statistic] : {std::pair(3, results[1]), std::pair(4, results[3])}) {
+      // A module that is called again goes on from what its first call left.
+      Value &latest = b.graph.updates.insert({b.input(running), b.input(running)}).first->second;
+      auto scaled = [&](Value v, double by) { return b.make<MulOp>(v, b.splat(tensorType(v), by)); };
+      latest = b.make<AddOp>(scaled(latest, 1 - momentum), scaled(statistic, momentum));
+      (void)b.set(running - 2, latest);
     }
     return b.result(results[0]);
   }

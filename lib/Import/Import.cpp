@@ -393,7 +393,7 @@ LogicalResult Importer::buildNodes() {
   }
   for (BlockArgument counter : counters) {
     Value one = splatConstant(graph.builder, counter.getLoc(), tensorType(counter), 1);
-    graph.updates.push_back({counter, AddOp::create(graph.builder, counter.getLoc(), counter, one)});
+    graph.updates[counter] = AddOp::create(graph.builder, counter.getLoc(), counter, one);
   }
   return success();
 }
@@ -454,11 +454,12 @@ LogicalResult Importer::addResults(Value loss) {
     output(parts->second.sum, "loss_sum");
     output(parts->second.count, "loss_count");
   }
-  llvm::DenseSet<Value> updated;
-  for (auto &[argument, value] : graph.updates)
-    if (updated.insert(argument).second && graph.function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kState))
+  for (auto &[start, value] : graph.updates) {
+    auto state = dyn_cast<BlockArgument>(start);
+    if (state && graph.function.getArgAttr(state.getArgNumber(), ScrimpDialect::kState))
       results.push_back({value, attr(ScrimpDialect::kUpdates,
-                                     IntegerAttr::get(IntegerType::get(context, 64), argument.getArgNumber()))});
+                                     IntegerAttr::get(IntegerType::get(context, 64), state.getArgNumber()))});
+  }
   SmallVector<Value> values;
   SmallVector<Type> types;
   for (auto &[value, attribute] : results) {

@@ -31,8 +31,8 @@ public:
   std::map<std::string, double> scalars;
   /// Entries of scrimp.modes by module scope.
   std::map<std::string, llvm::json::Object> modes;
-  /// New values of state arguments.
-  std::vector<std::pair<BlockArgument, Value>> updates;
+  /// What becomes of running statistics and counters, by their value at the start of the step.
+  llvm::MapVector<Value, Value> updates;
   llvm::DenseMap<Value, LossParts> losses;
   /// Names of outputs that some live node or the loss reads.
   llvm::StringSet<> used;

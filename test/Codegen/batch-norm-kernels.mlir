@@ -1,7 +1,7 @@
 // Batch normalisation beside the interpreter: rows, sequences, images, channels larger than a block of lanes.
 // RUN: scrimp-kernel-test %s
 
-func.func @main() -> (tensor<7x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<7x5xf32>, tensor<4x3x9x11xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<4x3x9x11xf32>, tensor<3x2x2x3xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<3x2x2x3xf64>, tensor<2x3x40xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<2x3x40xbf16>, tensor<2x1x70x80xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<2x1x70x80xf32>) {
+func.func @main() -> (tensor<7x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<7x5xf32>, tensor<4x3x9x11xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<4x3x9x11xf32>, tensor<3x2x2x3xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<3x2x2x3xf64>, tensor<2x3x40xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<2x3x40xbf16>, tensor<2x1x70x80xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<2x1x70x80xf32>) {
   %ax_i = scrimp.iota {dim = 0 : i64, start = 0.1 : f64, step = 1.7 : f64} : tensor<35xf32>
   %ax_s = scrimp.sin %ax_i : tensor<35xf32>
   %ax = scrimp.reshape %ax_s : tensor<35xf32> -> tensor<7x5xf32>
@@ -18,8 +18,8 @@ func.func @main() -> (tensor<7x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf3
   %am_s = scrimp.sin %am_i : tensor<5xf32>
   %am = scrimp.reshape %am_s : tensor<5xf32> -> tensor<5xf32>
   %av = scrimp.mul %am, %am : tensor<5xf32>
-  %ay, %amean, %arstd, %anm, %anv = scrimp.batch_norm %ax, %as, %ab, %am, %av {epsilon = 1.0e-5 : f64, momentum = 0.1 : f64}
-    : (tensor<7x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>) -> (tensor<7x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>)
+  %ay, %amean, %arstd, %abv = scrimp.batch_norm %ax, %as, %ab, %am, %av {epsilon = 1.0e-5 : f64}
+    : (tensor<7x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>) -> (tensor<7x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>)
   %adx, %ads, %adb = scrimp.batch_norm_grad %ag, %ax, %as, %amean, %arstd : (tensor<7x5xf32>, tensor<7x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>) -> (tensor<7x5xf32>, tensor<5xf32>, tensor<5xf32>)
   %bx_i = scrimp.iota {dim = 0 : i64, start = 0.2 : f64, step = 1.7 : f64} : tensor<1188xf32>
   %bx_s = scrimp.sin %bx_i : tensor<1188xf32>
@@ -37,8 +37,8 @@ func.func @main() -> (tensor<7x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf3
   %bm_s = scrimp.sin %bm_i : tensor<3xf32>
   %bm = scrimp.reshape %bm_s : tensor<3xf32> -> tensor<3xf32>
   %bv = scrimp.mul %bm, %bm : tensor<3xf32>
-  %by, %bmean, %brstd, %bnm, %bnv = scrimp.batch_norm %bx, %bs, %bb, %bm, %bv {epsilon = 1.0e-5 : f64, momentum = 0.1 : f64}
-    : (tensor<4x3x9x11xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<4x3x9x11xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+  %by, %bmean, %brstd, %bbv = scrimp.batch_norm %bx, %bs, %bb, %bm, %bv {epsilon = 1.0e-5 : f64}
+    : (tensor<4x3x9x11xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<4x3x9x11xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
   %bdx, %bds, %bdb = scrimp.batch_norm_grad %bg, %bx, %bs, %bmean, %brstd : (tensor<4x3x9x11xf32>, tensor<4x3x9x11xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<4x3x9x11xf32>, tensor<3xf32>, tensor<3xf32>)
   %cx_i = scrimp.iota {dim = 0 : i64, start = 0.3 : f64, step = 1.7 : f64} : tensor<36xf64>
   %cx_s = scrimp.sin %cx_i : tensor<36xf64>
@@ -56,8 +56,8 @@ func.func @main() -> (tensor<7x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf3
   %cm_s = scrimp.sin %cm_i : tensor<2xf64>
   %cm = scrimp.reshape %cm_s : tensor<2xf64> -> tensor<2xf64>
   %cv = scrimp.mul %cm, %cm : tensor<2xf64>
-  %cy, %cmean, %crstd, %cnm, %cnv = scrimp.batch_norm %cx, %cs, %cb, %cm, %cv {epsilon = 1.0e-5 : f64, momentum = 0.1 : f64}
-    : (tensor<3x2x2x3xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>) -> (tensor<3x2x2x3xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>)
+  %cy, %cmean, %crstd, %cbv = scrimp.batch_norm %cx, %cs, %cb, %cm, %cv {epsilon = 1.0e-5 : f64}
+    : (tensor<3x2x2x3xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>) -> (tensor<3x2x2x3xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>)
   %cdx, %cds, %cdb = scrimp.batch_norm_grad %cg, %cx, %cs, %cmean, %crstd : (tensor<3x2x2x3xf64>, tensor<3x2x2x3xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>) -> (tensor<3x2x2x3xf64>, tensor<2xf64>, tensor<2xf64>)
   %dx_i = scrimp.iota {dim = 0 : i64, start = 0.4 : f64, step = 1.7 : f64} : tensor<240xf32>
   %dx_s = scrimp.sin %dx_i : tensor<240xf32>
@@ -77,8 +77,8 @@ func.func @main() -> (tensor<7x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf3
   %dm_s = scrimp.sin %dm_i : tensor<3xf32>
   %dm = scrimp.reshape %dm_s : tensor<3xf32> -> tensor<3xf32>
   %dv = scrimp.mul %dm, %dm : tensor<3xf32>
-  %dy, %dmean, %drstd, %dnm, %dnv = scrimp.batch_norm %dx, %ds, %db, %dm, %dv {epsilon = 1.0e-5 : f64, momentum = 0.1 : f64}
-    : (tensor<2x3x40xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x40xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+  %dy, %dmean, %drstd, %dbv = scrimp.batch_norm %dx, %ds, %db, %dm, %dv {epsilon = 1.0e-5 : f64}
+    : (tensor<2x3x40xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x40xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
   %ddx, %dds, %ddb = scrimp.batch_norm_grad %dg, %dx, %ds, %dmean, %drstd : (tensor<2x3x40xbf16>, tensor<2x3x40xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x40xbf16>, tensor<3xf32>, tensor<3xf32>)
   %ex_i = scrimp.iota {dim = 0 : i64, start = 0.6 : f64, step = 1.7 : f64} : tensor<11200xf32>
   %ex_s = scrimp.sin %ex_i : tensor<11200xf32>
@@ -96,9 +96,9 @@ func.func @main() -> (tensor<7x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf3
   %em_s = scrimp.sin %em_i : tensor<1xf32>
   %em = scrimp.reshape %em_s : tensor<1xf32> -> tensor<1xf32>
   %ev = scrimp.mul %em, %em : tensor<1xf32>
-  %ey, %emean, %erstd, %enm, %env = scrimp.batch_norm %ex, %es, %eb, %em, %ev {epsilon = 1.0e-5 : f64, momentum = 0.1 : f64}
-    : (tensor<2x1x70x80xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>) -> (tensor<2x1x70x80xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>)
+  %ey, %emean, %erstd, %ebv = scrimp.batch_norm %ex, %es, %eb, %em, %ev {epsilon = 1.0e-5 : f64}
+    : (tensor<2x1x70x80xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>) -> (tensor<2x1x70x80xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>)
   %edx, %eds, %edb = scrimp.batch_norm_grad %eg, %ex, %es, %emean, %erstd : (tensor<2x1x70x80xf32>, tensor<2x1x70x80xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>) -> (tensor<2x1x70x80xf32>, tensor<1xf32>, tensor<1xf32>)
-  return %ay, %amean, %arstd, %anm, %anv, %ads, %adb, %adx, %by, %bmean, %brstd, %bnm, %bnv, %bds, %bdb, %bdx, %cy, %cmean, %crstd, %cnm, %cnv, %cds, %cdb, %cdx, %dy, %dmean, %drstd, %dnm, %dnv, %dds, %ddb, %ddx, %ey, %emean, %erstd, %enm, %env, %eds, %edb, %edx
-    : tensor<7x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<7x5xf32>, tensor<4x3x9x11xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<4x3x9x11xf32>, tensor<3x2x2x3xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<3x2x2x3xf64>, tensor<2x3x40xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<2x3x40xbf16>, tensor<2x1x70x80xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<2x1x70x80xf32>
+  return %ay, %amean, %arstd, %abv, %ads, %adb, %adx, %by, %bmean, %brstd, %bbv, %bds, %bdb, %bdx, %cy, %cmean, %crstd, %cbv, %cds, %cdb, %cdx, %dy, %dmean, %drstd, %dbv, %dds, %ddb, %ddx, %ey, %emean, %erstd, %ebv, %eds, %edb, %edx
+    : tensor<7x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<7x5xf32>, tensor<4x3x9x11xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<4x3x9x11xf32>, tensor<3x2x2x3xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<3x2x2x3xf64>, tensor<2x3x40xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<2x3x40xbf16>, tensor<2x1x70x80xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<2x1x70x80xf32>
 }

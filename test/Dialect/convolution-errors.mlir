@@ -163,9 +163,9 @@ func.func @max_pool_grad_shapes(%g: tensor<1x3x2x2xf32>, %i: tensor<1x3x2x2xi32>
 
 func.func @batch_norm_rank(%x: tensor<4xf32>, %v: tensor<4xf32>) {
   // expected-error@+1 {{needs [N, C, ...], found 'tensor<4xf32>'}}
-  %y, %m, %r, %nm, %nv = scrimp.batch_norm %x, %v, %v, %v, %v {epsilon = 1.0e-5, momentum = 0.1}
+  %y, %m, %r, %var = scrimp.batch_norm %x, %v, %v, %v, %v {epsilon = 1.0e-5}
     : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
-    -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+    -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
   return
 }
 
@@ -174,9 +174,9 @@ func.func @batch_norm_rank(%x: tensor<4xf32>, %v: tensor<4xf32>) {
 // The statistics of bf16 images are f32.
 func.func @batch_norm_vectors(%x: tensor<4x2xbf16>, %v: tensor<2xf32>, %w: tensor<2xf64>) {
   // expected-error@+1 {{vectors must be 'tensor<2xf32>', found 'tensor<2xf64>'}}
-  %y, %m, %r, %nm, %nv = scrimp.batch_norm %x, %v, %w, %v, %v {epsilon = 1.0e-5, momentum = 0.1}
+  %y, %m, %r, %var = scrimp.batch_norm %x, %v, %w, %v, %v {epsilon = 1.0e-5}
     : (tensor<4x2xbf16>, tensor<2xf32>, tensor<2xf64>, tensor<2xf32>, tensor<2xf32>)
-    -> (tensor<4x2xbf16>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
+    -> (tensor<4x2xbf16>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
   return
 }
 
@@ -184,19 +184,9 @@ func.func @batch_norm_vectors(%x: tensor<4x2xbf16>, %v: tensor<2xf32>, %w: tenso
 
 func.func @batch_norm_one_value(%x: tensor<1x2xf32>, %v: tensor<2xf32>) {
   // expected-error@+1 {{needs more than one value per channel in training, found 'tensor<1x2xf32>'}}
-  %y, %m, %r, %nm, %nv = scrimp.batch_norm %x, %v, %v, %v, %v {epsilon = 1.0e-5, momentum = 0.1}
+  %y, %m, %r, %var = scrimp.batch_norm %x, %v, %v, %v, %v {epsilon = 1.0e-5}
     : (tensor<1x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
-    -> (tensor<1x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
-  return
-}
-
-// -----
-
-func.func @batch_norm_momentum(%x: tensor<4x2xf32>, %v: tensor<2xf32>) {
-  // expected-error@+1 {{momentum is the weight of the new value and lies in [0, 1], found 9}}
-  %y, %m, %r, %nm, %nv = scrimp.batch_norm %x, %v, %v, %v, %v {epsilon = 1.0e-5, momentum = 9.0}
-    : (tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
-    -> (tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
+    -> (tensor<1x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
   return
 }
 
@@ -204,9 +194,9 @@ func.func @batch_norm_momentum(%x: tensor<4x2xf32>, %v: tensor<2xf32>) {
 
 func.func @batch_norm_result(%x: tensor<4x2xf32>, %v: tensor<2xf32>) {
   // expected-error@+1 {{result type must be 'tensor<4x2xf32>', found 'tensor<4x3xf32>'}}
-  %y, %m, %r, %nm, %nv = scrimp.batch_norm %x, %v, %v, %v, %v {epsilon = 1.0e-5, momentum = 0.1}
+  %y, %m, %r, %var = scrimp.batch_norm %x, %v, %v, %v, %v {epsilon = 1.0e-5}
     : (tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
-    -> (tensor<4x3xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
+    -> (tensor<4x3xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
   return
 }
 

@@ -304,6 +304,36 @@ def dropout_by_opset(folder):
             check(values.tolist() == [1], f"{name}: values {values.tolist()}, expected the identity")
 
 
+def running_statistics(folder):
+    """They move by each call of the module, in order, and a step that is skipped for its loss leaves them alone."""
+    x = np.random.default_rng(5).normal(size=(12, 2)).astype("f4")
+    x[5, 1] = np.nan
+    norm = ["weight", "bias", "running_mean", "running_var"]
+    graph = model(
+        [
+            node("BatchNormalization", ["x", *norm], ["y", "mean", "var"], training_mode=1, momentum=0.75),
+            node("Mul", ["y", "w"], ["z"]),
+            node("BatchNormalization", ["z", *norm], ["t", "mean2", "var2"], training_mode=1, momentum=0.75),
+            node("ReduceSum", ["t"], ["loss"], keepdims=0),
+        ],
+        [value("x", "f4", ["batch", 2])],
+        [value("loss", "f4", [])],
+        {"w": f4([2, 3]), "weight": f4([1, 0.5]), "bias": f4([0, 1]), **{n: f4([0, 1]) for n in norm[2:]}},
+        opset=15,
+    )
+    steps, final = learn(
+        folder, "norm", graph, {"x": x}, "--lr", "0", "--steps", "3", "--on-nan", "skip", dims=("batch=4",)
+    )
+    check([np.isnan(s["loss"]) if s["loss"] is not None else True for s in steps] == [False, True, False], f"{steps}")
+    mean, var = np.array([0.0, 1]), np.array([0.0, 1])
+    for batch in (x[:4].astype("f8"), x[8:].astype("f8")):
+        y = (batch - batch.mean(0)) / np.sqrt(batch.var(0) + 1e-5) * [1, 0.5] + [0, 1]
+        for seen in (batch, y * [2, 3]):
+            mean, var = 0.75 * mean + 0.25 * seen.mean(0), 0.75 * var + 0.25 * seen.var(0, ddof=1)
+    near(final["running_mean"], mean, "the running mean")
+    near(final["running_var"], var, "the running variance")
+
+
 def wrong_weights(folder):
     """43: a checkpoint brings back exactly what it saved, frozen layers too; an absent one fails by its name."""
     cases = harness.MODELS / "cases" / "frozen"
@@ -400,6 +430,7 @@ if __name__ == "__main__":
             broadcast_matmul,
             clip_is_applied,
             dropout_by_opset,
+            running_statistics,
             wrong_weights,
             tied_names,
             buffers_stay,

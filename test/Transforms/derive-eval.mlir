@@ -52,11 +52,19 @@ func.func @main(%x: tensor<4x2xf32> {scrimp.name = "x", scrimp.input = 0 : i64},
                 %base: tensor<i64> {scrimp.name = "sample_base", scrimp.scalar = "sample_base"})
     -> (tensor<f32> {scrimp.output = "loss"}, tensor<2xf32> {scrimp.updates = 3 : i64},
         tensor<2xf32> {scrimp.updates = 4 : i64}) {
-  %y:5 = scrimp.batch_norm %x, %scale, %bias, %mean, %var {epsilon = 1.0e-5 : f64, momentum = 0.1 : f64}
+  %y:4 = scrimp.batch_norm %x, %scale, %bias, %mean, %var {epsilon = 1.0e-5 : f64}
     : (tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
-    -> (tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
+    -> (tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>)
+  %tenth = scrimp.constant dense<0.1> : tensor<2xf32>
+  %most = scrimp.constant dense<0.9> : tensor<2xf32>
+  %old_mean = scrimp.mul %mean, %most : tensor<2xf32>
+  %batch_mean = scrimp.mul %y#1, %tenth : tensor<2xf32>
+  %new_mean = scrimp.add %old_mean, %batch_mean : tensor<2xf32>
+  %old_var = scrimp.mul %var, %most : tensor<2xf32>
+  %batch_var = scrimp.mul %y#3, %tenth : tensor<2xf32>
+  %new_var = scrimp.add %old_var, %batch_var : tensor<2xf32>
   %d = scrimp.dropout %y#0, %seed, %step, %base {key = 1 : i64, batch_dim = 0 : i64, samples = 4 : i64, p = 0.5 : f64}
     : tensor<4x2xf32>
   %loss = scrimp.reduce sum, %d [0, 1] : tensor<4x2xf32> -> tensor<f32>
-  return %loss, %y#3, %y#4 : tensor<f32>, tensor<2xf32>, tensor<2xf32>
+  return %loss, %new_mean, %new_var : tensor<f32>, tensor<2xf32>, tensor<2xf32>
 }

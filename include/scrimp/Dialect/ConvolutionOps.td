@@ -122,23 +122,23 @@ def Scrimp_AvgPool2dGradOp : Scrimp_AvgPool2dBase<"avg_pool2d_grad"> {
 
 def Scrimp_BatchNormOp : Scrimp_RowsOp<"batch_norm", [Scrimp_Differentiable,
     DeclareOpInterfaceMethods<TrainModeOp>], ["mayOverwrite"]> {
-  let summary = "Batch normalisation in training mode (arXiv:1502.03167), with PyTorch's running statistics";
+  let summary = "Batch normalisation with the statistics of the batch (arXiv:1502.03167)";
   let description = [{
-    Over x[N, C, ...], for each channel: mean; var, the mean squared deviation from it (two passes);
-    rstd = 1 / sqrt(var + epsilon); y = (x - mean) * (rstd * scale) + bias;
-    new_running_mean = (1 - momentum) * running_mean + momentum * mean, and the variance alike with the unbiased
-    var * n / (n - 1), n the elements of a channel. The vectors have x's compute type (f32 for f16 and bf16).
-    In evaluation the running statistics take the place of mean and var.
+    Over x[N, C, ...], for each channel of n elements: mean; v, the mean squared deviation from it (two passes);
+    rstd = 1 / sqrt(v + epsilon); y = (x - mean) * (rstd * scale) + bias; var = v * n / (n - 1), the unbiased variance.
+    The vectors have x's compute type (f32 for f16 and bf16).
+
+    The running statistics are operands for the sake of evaluation, where they take the place of mean and var; here they
+    are not read. Moving them towards mean and var is the graph's: elementwise ops whose results update them, so that
+    this op is pure (it can be computed again) and a step that is skipped leaves them alone.
   }];
   let arguments = (ins Scrimp_FloatTensor:$x, Scrimp_WideFloatTensor:$scale, Scrimp_WideFloatTensor:$bias,
-                   Scrimp_WideFloatTensor:$running_mean, Scrimp_WideFloatTensor:$running_var, F64Attr:$epsilon,
-                   F64Attr:$momentum);
+                   Scrimp_WideFloatTensor:$running_mean, Scrimp_WideFloatTensor:$running_var, F64Attr:$epsilon);
   let results = (outs Scrimp_FloatTensor:$y, Scrimp_WideFloatTensor:$mean, Scrimp_WideFloatTensor:$rstd,
-                 Scrimp_WideFloatTensor:$new_running_mean, Scrimp_WideFloatTensor:$new_running_var);
+                 Scrimp_WideFloatTensor:$var);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$scale, "::mlir::Value":$bias,
-                                 "::mlir::Value":$runningMean, "::mlir::Value":$runningVar, "double":$epsilon,
-                                 "double":$momentum)>];
+                                 "::mlir::Value":$runningMean, "::mlir::Value":$runningVar, "double":$epsilon)>];
   let hasVerifier = 1;
   let extraClassDefinition = rowsDefinition;
 }
