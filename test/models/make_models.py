@@ -21,6 +21,7 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import io
+import itertools
 import json
 import logging
 import pathlib
@@ -147,6 +148,19 @@ def references_fp64(model, values, data):
     return runs[0], rounded
 
 
+def float32_ways(model, values, data):
+    """What PyTorch computes in float32 in each of its ways: convolutions by oneDNN or its own, layouts, threads."""
+    ways = {}
+    for onednn, threads, layout in itertools.product((True, False), (1, 2), (torch.contiguous_format, torch.channels_last)):
+        torch.set_num_threads(threads)
+        with torch.backends.mkldnn.flags(enabled=onednn):
+            run = trajectory(instance(model, values).to(memory_format=layout), model, data)
+        way = f"{'onednn' if onednn else 'native'}, {threads} threads, {str(layout)[6:]}"
+        ways[way] = {quantity: run[quantity] for quantity in ("loss", "grad_norm")}
+    torch.set_num_threads(1)
+    return ways
+
+
 # --- Exports ------------------------------------------------------------------------------------------------------------
 
 
@@ -223,7 +237,9 @@ def make_fp32(model, folder, values, fresh_values):
         attempt(folder / "dynamo18-dynamic.onnx", lambda p: dynamo(module(), model, inputs[:-1], p, 18, False, dynamic=True))
         attempt(folder / "dynamo18-eager.onnx", lambda p: dynamo(instance(model, values, "eager"), model, inputs[:-1], p, 18, False))
         attempt(folder / "dynamo18-loss.onnx", lambda p: loss_inside(module(), inputs, p))
-    return trajectory(module(), model, data) if model.trajectory else None
+    if not model.trajectory:
+        return None, None
+    return trajectory(module(), model, data), float32_ways(model, values, data) if model.chaotic else None
 
 
 def loss_inside(module, inputs, path):
@@ -281,7 +297,7 @@ def main(names):
                                env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"})
             if not model.trajectory:
                 continue
-            fp32 = json.loads(pathlib.Path(scratch, "fp32.json").read_text())
+            fp32, ways = json.loads(pathlib.Path(scratch, "fp32.json").read_text())
             exact, rounded, fresh = json.loads(pathlib.Path(scratch, "fp64.json").read_text())
         reference = {
             "model": name, "optimizer": {"name": "adamw", **ADAMW}, "steps": STEPS, "batch": model.batch,
@@ -290,6 +306,8 @@ def main(names):
             "fp64": exact, "fp64_rounded": rounded, "fp32": fp32,
             "distance": distance(fp32, exact), "distance_rounded": distance(rounded, exact),
         }
+        if ways:
+            reference["fp32_ways"] = ways
         if fresh:
             reference["fp64_rounded_fresh"] = fresh
         (HERE / name / "reference.json").write_text(json.dumps(reference, indent=1) + "\n")
