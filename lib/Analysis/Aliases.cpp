@@ -33,6 +33,18 @@ std::string mlir::scrimp::userNameOf(Value value) {
   return "argument " + std::to_string(index);
 }
 
+std::string mlir::scrimp::userLocation(Location loc) {
+  std::string place, name;
+  loc->walk([&](Location inner) {
+    if (auto file = dyn_cast<FileLineColLoc>(inner); file && place.empty())
+      place = (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ":" + Twine(file.getColumn())).str();
+    else if (auto named = dyn_cast<NameLoc>(inner); named && name.empty())
+      name = named.getName().str();
+    return WalkResult::advance();
+  });
+  return place.empty() ? name : place;
+}
+
 bool mlir::scrimp::isViewLike(Operation *op) { return isa<AliasOp>(op); }
 
 bool mlir::scrimp::isProgramConstant(Operation *op) { return op && op->hasTrait<OpTrait::ConstantLike>(); }

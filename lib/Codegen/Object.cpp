@@ -131,6 +131,6 @@ LogicalResult mlir::scrimp::compileToObject(ModuleOp kernels, const CpuOptions &
     return llvm::Error::success();
   });
   if (error)
-    return kernels.emitError() << "cannot write '" << path << "': " << llvm::toString(std::move(error));
+    return emitError(UnknownLoc::get(kernels.getContext())) << "cannot write " << llvm::toString(std::move(error));
   return success();
 }

@@ -1,5 +1,8 @@
 #include "scrimp/Driver/CommandLine.h"
 
+#include "scrimp/Analysis/Aliases.h"
+#include "scrimp/Support/Messages.h"
+
 #include <CLI/CLI.hpp>
 
 using namespace mlir;
@@ -16,7 +19,8 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
              if (equals == std::string::npos || equals == 0 ||
                  StringRef(binding).drop_front(equals + 1).getAsInteger(10, size) || size <= 0)
                throw CLI::ValidationError("--dim", "expected NAME=SIZE with a positive size, found '" + binding + "'");
-             options.import.dims[binding.substr(0, equals)] = size;
+             if (!options.import.dims.try_emplace(binding.substr(0, equals), size).second)
+               throw CLI::ValidationError("--dim", "'" + binding.substr(0, equals) + "' is given twice");
            }
          },
          "Binds a symbolic dimension: --dim batch=64")
@@ -63,13 +67,12 @@ ToolDiagnostics::ToolDiagnostics(MLIRContext &context, StringRef tool) : tool(to
     StringRef kind = diagnostic.getSeverity() == DiagnosticSeverity::Error     ? "error"
                      : diagnostic.getSeverity() == DiagnosticSeverity::Warning ? "warning"
                                                                                : "note";
-    llvm::errs() << this->tool << ": " << kind << ": ";
-    Location loc = diagnostic.getLocation();
-    if (auto file = dyn_cast<FileLineColLoc>(loc))
-      llvm::errs() << file.getFilename().getValue() << ":" << file.getLine() << ":" << file.getColumn() << ": ";
-    else if (auto name = dyn_cast<NameLoc>(loc))
-      llvm::errs() << name.getName().getValue() << ": ";
-    llvm::errs() << diagnostic << "\n";
+    std::string where = userLocation(diagnostic.getLocation()), text = diagnostic.str();
+    if (where.empty() || StringRef(text).contains("'" + where + "'")) // most messages name the node or file themselves
+      where.clear();
+    else
+      where += ": ";
+    llvm::errs() << onOneLine(this->tool + ": " + kind.str() + ": " + where + text) << "\n";
     return success();
   });
 }

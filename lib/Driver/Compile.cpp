@@ -3,9 +3,10 @@
 #include "scrimp/Codegen/Kernels.h"
 #include "scrimp/Codegen/Verify.h"
 #include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Driver/CheckModel.h"
 #include "scrimp/Driver/Link.h"
 #include "scrimp/Planner/Report.h"
-
+#include "scrimp/Support/Messages.h"
 #include "scrimp/Transforms/Passes.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -14,11 +15,13 @@
 #include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/ToolOutputFile.h"
 
+#include <cmath>
 #include <thread>
 
 using namespace mlir;
@@ -40,33 +43,28 @@ void mlir::scrimp::registerCompilerPasses() {
 
 //===-- Loading ----------------------------------------------------------------------------------------------------===//
 
-FailureOr<Compilation> mlir::scrimp::loadModel(const CompileOptions &options, MLIRContext *context) {
-  Compilation compilation;
-  Location loc = UnknownLoc::get(context);
-  if (StringRef(options.model).ends_with(".mlir")) {
-    if (!fs::exists(options.model))
-      return emitError(loc) << "cannot open '" << options.model << "': no such file", failure();
-    compilation.module = parseSourceFile<ModuleOp>(options.model, context);
-    if (!compilation.module)
+/// Whether two stored tensors are the same to the bit. Fails after an error where one cannot be read.
+static FailureOr<bool> areEqual(const WeightSource &a, const WeightSource &b, Location loc) {
+  if (a.elementType != b.elementType || a.shape != b.shape || a.getLength() != b.getLength())
+    return false;
+  char left[1 << 14], right[1 << 14];
+  for (uint64_t offset = 0; offset < a.getLength(); offset += sizeof(left)) {
+    size_t count = std::min<uint64_t>(sizeof(left), a.getLength() - offset);
+    if (failed(readWeightBytes(a, offset, MutableArrayRef(left, count), loc)) ||
+        failed(readWeightBytes(b, offset, MutableArrayRef(right, count), loc)))
       return failure();
-  } else {
-    FailureOr<ImportedModel> imported = importOnnx(options.model, options.import, context);
-    if (failed(imported))
-      return failure();
-    if (!options.quiet)
-      for (const std::string &note : imported->notes)
-        llvm::errs() << "scrimp: note: " << note << "\n";
-    compilation.module = std::move(imported->module);
-    compilation.weights = std::move(imported->weights);
+    if (memcmp(left, right, count))
+      return false;
   }
-  auto main = compilation.module->lookupSymbol<func::FuncOp>("main");
-  if (!main)
-    return emitError(loc) << "'" << options.model << "' has no function @main", failure();
-  if (options.initFrom.empty())
-    return std::move(compilation);
+  return true;
+}
 
-  // --init-from replaces the values of all parameters and states; every one must be there.
-  FailureOr<llvm::StringMap<WeightSource>> tensors = openSafetensors(options.initFrom, context);
+/// --init-from: the values of all parameters and states come from `path`; every one must be there, under its name or an
+/// alias. Names of one parameter may not differ in value.
+static LogicalResult takeValues(StringRef path, func::FuncOp main, Compilation &compilation) {
+  MLIRContext *context = main.getContext();
+  Location loc = UnknownLoc::get(context);
+  FailureOr<llvm::StringMap<WeightSource>> tensors = openSafetensors(path, context);
   if (failed(tensors))
     return failure();
   Builder builder(context);
@@ -79,20 +77,58 @@ FailureOr<Compilation> mlir::scrimp::loadModel(const CompileOptions &options, ML
       for (Attribute alias : aliases)
         names.push_back(cast<StringAttr>(alias).getValue());
     auto found = tensors->end();
-    for (StringRef candidate : names)
-      if (found == tensors->end())
-        found = tensors->find(candidate);
+    for (StringRef candidate : names) {
+      auto here = tensors->find(candidate);
+      if (found == tensors->end()) {
+        found = here;
+      } else if (here != tensors->end()) {
+        FailureOr<bool> equal = areEqual(found->second, here->second, loc);
+        if (failed(equal))
+          return failure();
+        if (!*equal)
+          return emitError(loc) << "'" << found->first() << "' and '" << candidate << "' are one parameter of the "
+                                << "model, but '" << path << "' gives them different values; leave one of them out";
+      }
+    }
     if (found == tensors->end())
-      return emitError(loc) << "'" << options.initFrom << "' has no tensor '" << name << "'", failure();
+      return emitError(loc) << "'" << path << "' has no tensor '" << name << "'";
     auto type = cast<RankedTensorType>(main.getArgument(i).getType());
     if (ArrayRef(found->second.shape) != type.getShape())
-      return emitError(loc) << "'" << name << "' in '" << options.initFrom << "' has shape [" << ArrayRef(found->second.shape)
-                            << "], the model needs [" << type.getShape() << "]",
-             failure();
+      return emitError(loc) << "'" << name << "' in '" << path << "' has shape [" << ArrayRef(found->second.shape)
+                            << "], the model needs [" << type.getShape() << "]";
     compilation.weights[name] = found->second;
     main.setArgAttr(i, "scrimp.init",
                     builder.getDictionaryAttr(builder.getNamedAttr("kind", builder.getStringAttr("file"))));
   }
+  return success();
+}
+
+FailureOr<Compilation> mlir::scrimp::loadModel(const CompileOptions &options, MLIRContext *context) {
+  Compilation compilation;
+  Location loc = UnknownLoc::get(context);
+  if (StringRef(options.model).ends_with(".mlir")) {
+    if (std::string problem = whyNotReadable(options.model); !problem.empty())
+      return emitError(loc) << "'" << options.model << "' " << problem
+                            << (problem.starts_with("is") ? "; expected a model in the scrimp dialect" : ""),
+             failure();
+    compilation.module = parseSourceFile<ModuleOp>(options.model, context);
+    if (!compilation.module)
+      return failure();
+  } else {
+    FailureOr<ImportedModel> imported = importOnnx(options.model, options.import, context);
+    if (failed(imported))
+      return failure();
+    for (StringRef note : imported->notes)
+      if (bool isWarning = note.consume_front("warning: "); !options.quiet)
+        (isWarning ? emitWarning(loc) : emitRemark(loc)) << note;
+    compilation.module = std::move(imported->module);
+    compilation.weights = std::move(imported->weights);
+  }
+  auto main = compilation.module->lookupSymbol<func::FuncOp>("main");
+  if (!main)
+    return emitError(loc) << "'" << options.model << "' has no function @main", failure();
+  if (failed(checkModel(main)) || (!options.initFrom.empty() && failed(takeValues(options.initFrom, main, compilation))))
+    return failure();
   return std::move(compilation);
 }
 
@@ -113,10 +149,13 @@ static double readElement(const char *bytes, Type type) {
   return static_cast<double>(width == 64 ? value : APInt(64, value).trunc(width).getSExtValue());
 }
 
-static void writeElement(char *bytes, Type type, double value) {
+/// Stores a value in the tensor's type, rounded. False if it is too large for the type.
+static bool writeElement(char *bytes, Type type, double value) {
+  bool fits = true;
   if (type.isF32()) {
     float narrow = static_cast<float>(value);
     memcpy(bytes, &narrow, sizeof(narrow));
+    fits = !std::isinf(narrow) || std::isinf(value);
   } else if (type.isF64()) {
     memcpy(bytes, &value, sizeof(value));
   } else if (auto floatType = dyn_cast<FloatType>(type)) {
@@ -125,10 +164,12 @@ static void writeElement(char *bytes, Type type, double value) {
     converted.convert(floatType.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
     uint64_t bits = converted.bitcastToAPInt().getZExtValue();
     memcpy(bytes, &bits, floatType.getWidth() / 8);
+    fits = !converted.isInfinity() || std::isinf(value);
   } else {
     int64_t whole = static_cast<int64_t>(value);
     memcpy(bytes, &whole, std::max(8u, type.getIntOrFloatBitWidth()) / 8);
   }
+  return fits;
 }
 
 static int64_t elementBytes(Type type) { return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8); }
@@ -173,7 +214,14 @@ static llvm::Error readStored(const Compilation &compilation, const StoredTensor
   int64_t columns = source.transposed ? source.shape[1] : 1, rows = count / std::max<int64_t>(columns, 1);
   for (int64_t i = 0; i < count; ++i) {
     int64_t target = source.transposed ? i % columns * rows + i / columns : i;
-    writeElement(bytes.data() + target * toBytes, to, readElement(raw.data() + i * fromBytes, source.elementType));
+    double value = readElement(raw.data() + i * fromBytes, source.elementType);
+    if (!writeElement(bytes.data() + target * toBytes, to, value)) {
+      std::string message;
+      llvm::raw_string_ostream(message) << "element " << i << " of parameter '" << tensor.name << "' is "
+                                        << llvm::format("%g", value) << ", which its type in the model, " << to
+                                        << ", does not hold";
+      return fail(message);
+    }
   }
   return llvm::Error::success();
 }

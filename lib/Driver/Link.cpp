@@ -130,7 +130,7 @@ llvm::Error mlir::scrimp::linkExecutable(const Program &program, StringRef objec
   std::string message;
   if (llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt, redirects, 0, 0, &message) != 0) {
     if (auto text = llvm::MemoryBuffer::getFile(log))
-      message += (*text)->getBuffer().trim().str();
+      message += llvm::join(llvm::split((*text)->getBuffer().trim(), '\n'), "; ");
     return error("linking '" + output + "' failed: " + message);
   }
   if (llvm::Error failed = appendWeights(program, part, read))

@@ -60,7 +60,8 @@ std::vector<std::pair<std::string, double>> mlir::scrimp::hyperparameterDefaults
   if (options.optimizer == "sgd") {
     if (options.momentum) {
       defaults.emplace_back("momentum", 0.9);
-      defaults.emplace_back("dampening", 0.0);
+      if (!options.nesterov) // PyTorch's Nesterov momentum has none
+        defaults.emplace_back("dampening", 0.0);
     }
     defaults.emplace_back("weight_decay", 0.0);
   } else {

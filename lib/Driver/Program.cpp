@@ -325,7 +325,8 @@ FailureOr<Program> ProgramWriter::write() {
       plan.getAs<IntegerAttr>("arena_bytes").getInt(), /*alignment=*/64, builder.CreateVector(segments),
       builder.CreateVector(tensors), builder.CreateVector(inputs), builder.CreateVector(scalars),
       builder.CreateVector(graphs), builder.CreateVector(kernels), builder.CreateVector(hyperparameters),
-      builder.CreateString(options.optimizer), batch, tokensPerSample, options.workers, program.storedBytes,
+      // A step of a model without batched data counts as one sample.
+      builder.CreateString(options.optimizer), std::max<int64_t>(batch, 1), tokensPerSample, options.workers, program.storedBytes,
       /*eval_drops_partial=*/!evalMasks);
   builder.Finish(root, fb::ProgramIdentifier());
   program.bytes.assign(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());

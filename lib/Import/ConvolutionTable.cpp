@@ -103,6 +103,16 @@ LogicalResult requireImage(NodeBuilder &b) {
   return success();
 }
 
+/// The attribute only repeats what the weight's shape says.
+LogicalResult checkKernelShape(NodeBuilder &b, Value weight) {
+  std::optional<SmallVector<int64_t>> stated = b.intsAttr("kernel_shape");
+  ArrayRef<int64_t> kernel = shapeOf(weight).drop_front(2);
+  if (!stated || ArrayRef(*stated) == kernel)
+    return success();
+  return b.error() << "kernel_shape is [" << ArrayRef(*stated) << "], but the weight '" << b.node.inputs[1] << "' ("
+                   << tensorType(weight) << ") has a kernel of [" << kernel << "]";
+}
+
 LogicalResult conv(NodeBuilder &b) {
   if (failed(requireImage(b)) || failed(b.requireFloat(1)) || failed(b.requireRank(1, 3)))
     return failure();
@@ -112,6 +122,8 @@ LogicalResult conv(NodeBuilder &b) {
       shapeOf(weight)[0] % groups)
     return b.error() << "a weight of " << tensorType(weight) << " with " << groups << " groups does not fit an input "
                      << "of " << tensorType(x);
+  if (failed(checkKernelShape(b, weight)))
+    return failure();
   FailureOr<Window> window = windowOf(b, x, shapeOf(weight).drop_front(2));
   if (failed(window))
     return failure();
@@ -139,6 +151,8 @@ LogicalResult convTranspose(NodeBuilder &b) {
       shapeOf(x)[1] % groups)
     return b.error() << "a weight of " << tensorType(weight) << " with " << groups << " groups does not fit an input "
                      << "of " << tensorType(x);
+  if (failed(checkKernelShape(b, weight)))
+    return failure();
   FailureOr<Window> window = windowOf(b, x, shapeOf(weight).drop_front(2), true);
   if (failed(window))
     return failure();

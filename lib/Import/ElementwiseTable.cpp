@@ -1,6 +1,7 @@
 // The op table: ops that compute element by element, with NumPy's broadcasting made explicit.
 #include "NodeBuilder.h"
 
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -149,19 +150,39 @@ LogicalResult where(NodeBuilder &b) {
                                    b.broadcast(b.input(2), *shape)));
 }
 
+/// The cast of input 0. What is too large for the type becomes infinite, as ONNX says; of constants that is told.
+LogicalResult castTo(NodeBuilder &b, Type type) {
+  Value x = b.input(0), y = b.cast(x, type);
+  std::optional<HostTensor> before, after;
+  if (isFloatTensor(x) && isa<FloatType>(type) && x != y) {
+    before = constantOf(x);
+    after = constantOf(y);
+  }
+  int64_t count = 0;
+  if (before && after)
+    for (auto [wide, narrow] : llvm::zip(before->floats(), after->floats()))
+      count += std::isinf(narrow) && !std::isinf(wide);
+  if (count)
+    b.graph.notes.push_back((Twine(count) + " of the " + Twine(before->size()) + " values of '" + b.node.inputs[0] +
+                             "' are too large for the type that node '" + b.node.displayName() +
+                             "' casts them to, and become infinite")
+                                .str());
+  return b.result(y);
+}
+
 LogicalResult cast(NodeBuilder &b) {
   if (failed(b.require(0, 1)))
     return failure();
   Type type = elementTypeOf(b.intAttr("to", 0), b.graph.context);
   if (!type)
     return b.error() << "a cast to " << dataTypeName(b.intAttr("to", 0)) << " is not supported";
-  return b.result(b.cast(b.input(0), b.graph.widen(type)));
+  return castTo(b, b.graph.widen(type));
 }
 
 LogicalResult castLike(NodeBuilder &b) {
   if (failed(b.require(0, 2)))
     return failure();
-  return b.result(b.cast(b.input(0), tensorType(b.input(1)).getElementType()));
+  return castTo(b, tensorType(b.input(1)).getElementType());
 }
 
 LogicalResult identity(NodeBuilder &b) {

@@ -24,6 +24,7 @@ private:
   LogicalResult readMetadata();
   LogicalResult chooseData();
   LogicalResult chooseLoss();
+  LogicalResult checkDataNames();
   void findLive();
   LogicalResult checkOps();
   FailureOr<RankedTensorType> bindShape(const ValueInfo &input);
@@ -111,6 +112,24 @@ LogicalResult Importer::chooseData() {
   return success();
 }
 
+/// --data names inputs without a value, or the target that --loss makes: a misspelt name would make its input a
+/// parameter.
+LogicalResult Importer::checkDataNames() {
+  for (const std::string &name : options.dataNames) {
+    bool isInput = llvm::any_of(model.inputs, [&](const ValueInfo &i) { return i.name == name; });
+    bool hasValue = model.initializers.count(name);
+    if ((isInput && !hasValue) || (spec && spec->target == name))
+      continue;
+    std::string known;
+    for (const ValueInfo &input : model.inputs)
+      if (!model.initializers.count(input.name))
+        known += (known.empty() ? "'" : ", '") + input.name + "'";
+    return error() << (hasValue ? "holds the value of '" : "has no input '") << name << "', which --data names; its "
+                   << "inputs without a value are " << (known.empty() ? "none" : known);
+  }
+  return success();
+}
+
 static std::string describe(const ValueInfo &value) {
   std::string text = value.name + " " + value.typeName;
   if (!value.shape)
@@ -194,7 +213,8 @@ LogicalResult Importer::checkOps() {
   for (auto [i, node] : llvm::enumerate(model.nodes)) {
     std::string reason;
     if (live[i] && !findOp(node, reason)) {
-      emitError(NodeBuilder::locationOf(node, context)) << "node '" << node.displayName() << "': " << reason;
+      Location loc = NodeBuilder::locationOf(node, context);
+      emitError(loc) << "node '" << cast<NameLoc>(loc).getName().getValue() << "': " << reason;
       supported = false;
     }
   }
@@ -500,6 +520,7 @@ LogicalResult Importer::checkOutputs() {
 
 /// An export in evaluation mode trains, but not as the model would.
 void Importer::tellModes() {
+  llvm::append_range(imported.notes, graph.notes);
   auto tell = [&](const std::vector<std::string> &nodes, StringRef what) {
     if (!nodes.empty())
       imported.notes.push_back(("warning: " + Twine(nodes.size()) + " " + what + " in evaluation mode (first '" +
@@ -528,7 +549,7 @@ FailureOr<ImportedModel> Importer::run() {
     error() << "cannot be imported with --precision " << options.precision << "; expected fp32 or fp64";
     return failure();
   }
-  if (failed(readMetadata()) || failed(chooseData()) || failed(chooseLoss()))
+  if (failed(readMetadata()) || failed(chooseData()) || failed(chooseLoss()) || failed(checkDataNames()))
     return failure();
   findLive();
   if (failed(checkOps()))

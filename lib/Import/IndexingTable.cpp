@@ -17,11 +17,30 @@ LogicalResult requireIndices(NodeBuilder &b, unsigned i) {
   return success();
 }
 
+/// Constant indices of input `i` must lie in [-size, size); `axis` is the dimension of input 0 that they choose from.
+/// Those that data give are checked as they are read.
+LogicalResult checkIndex(NodeBuilder &b, unsigned i, int64_t index, int64_t axis) {
+  int64_t size = shapeOf(b.input(0))[axis];
+  if (index >= -size && index < size)
+    return success();
+  return b.error() << "index " << index << " (in '" << b.node.inputs[i] << "') is outside " << -size << " to "
+                   << size - 1 << ", what dimension " << axis << " of '" << b.node.inputs[0] << "' ("
+                   << tensorType(b.input(0)) << ") has";
+}
+
+LogicalResult checkIndices(NodeBuilder &b, unsigned i, int64_t axis) {
+  if (std::optional<HostTensor> indices = constantOf(b.input(i)))
+    for (int64_t index : indices->ints())
+      if (failed(checkIndex(b, i, index, axis)))
+        return failure();
+  return success();
+}
+
 LogicalResult gather(NodeBuilder &b) {
   if (failed(b.requireRank(0, 1)) || failed(requireIndices(b, 1)))
     return failure();
   FailureOr<int64_t> axis = b.normalizeAxis(b.intAttr("axis", 0), shapeOf(b.input(0)).size());
-  if (failed(axis))
+  if (failed(axis) || failed(checkIndices(b, 1, *axis)))
     return failure();
   return b.result(b.make<GatherOp>(b.input(0), b.input(1), *axis));
 }
@@ -35,6 +54,8 @@ LogicalResult gatherElements(NodeBuilder &b) {
   if (shapeOf(b.input(1)).size() != shapeOf(b.input(0)).size())
     return b.error() << "the indices have rank " << shapeOf(b.input(1)).size() << ", the data "
                      << shapeOf(b.input(0)).size();
+  if (failed(checkIndices(b, 1, *axis)))
+    return failure();
   return b.result(b.make<GatherElementsOp>(b.input(0), b.input(1), *axis));
 }
 
@@ -50,6 +71,10 @@ LogicalResult checkTuples(NodeBuilder &b, int64_t batchDims) {
   if (!fits)
     return b.error() << "indices of " << tensorType(b.input(1)) << " with " << batchDims
                      << " batch dimensions do not fit data of " << tensorType(b.input(0));
+  if (std::optional<HostTensor> tuples = constantOf(b.input(1)))
+    for (auto [i, index] : llvm::enumerate(tuples->ints()))
+      if (failed(checkIndex(b, 1, index, batchDims + static_cast<int64_t>(i) % indices.back())))
+        return failure();
   return success();
 }
 

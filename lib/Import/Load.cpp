@@ -2,6 +2,8 @@
 // here. The only file that touches protobuf.
 #include "Model.h"
 
+#include "scrimp/Support/Messages.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
@@ -127,11 +129,8 @@ private:
 } // namespace
 
 LogicalResult Loader::parse() {
-  llvm::sys::fs::file_status status;
-  if (llvm::sys::fs::status(model.path, status) || !llvm::sys::fs::exists(status))
-    return error() << "does not exist";
-  if (llvm::sys::fs::is_directory(status))
-    return error() << "is a directory; expected an ONNX model file";
+  if (std::string problem = whyNotReadable(model.path); !problem.empty())
+    return error() << problem << (problem.starts_with("is") ? "; expected an ONNX model file" : "");
   auto buffer = llvm::MemoryBuffer::getFile(model.path, false, false);
   if (!buffer)
     return error() << "cannot be read: " << buffer.getError().message();
@@ -195,8 +194,10 @@ LogicalResult Loader::external(const proto::TensorProto &source, WeightSource &r
     return error() << what << " has external data in '" << location << "', which is outside the model's folder '"
                    << model.folder << "'";
   uint64_t size = 0;
-  if (llvm::sys::fs::file_size(path, size))
-    return error() << what << " has its data in '" << path << "', which cannot be read";
+  if (std::string problem = whyNotReadable(path); !problem.empty())
+    return error() << what << " has its data in '" << path << "', which " << problem;
+  if (std::error_code code = llvm::sys::fs::file_size(path, size))
+    return error() << what << " has its data in '" << path << "', which cannot be read: " << code.message();
   uint64_t elements = 1;
   for (int64_t dim : result.shape)
     elements *= static_cast<uint64_t>(dim);

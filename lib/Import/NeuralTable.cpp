@@ -309,6 +309,10 @@ LogicalResult dropout(NodeBuilder &b) {
 /// [N, C, d...] with the classes last.
 Value classesLast(NodeBuilder &b, Value x) { return b.transpose(x, lastPermutation(1, shapeOf(x).size())); }
 
+std::optional<int64_t> ignoreIndex(NodeBuilder &b) {
+  return b.hasAttr("ignore_index") ? std::optional(b.intAttr("ignore_index", 0)) : std::nullopt;
+}
+
 LogicalResult checkLabels(NodeBuilder &b) {
   if (failed(b.requireFloat(0)) || failed(b.requireRank(0, 2)) || failed(b.require(1, 1)))
     return failure();
@@ -323,11 +327,15 @@ LogicalResult checkLabels(NodeBuilder &b) {
   std::string reduction = b.stringAttr("reduction", "mean");
   if (reduction != "mean" && reduction != "sum" && reduction != "none")
     return b.error() << "reduction is '" << reduction << "', expected mean, sum or none";
+  // Those that data give are checked as they are read.
+  std::optional<int64_t> ignore = ignoreIndex(b);
+  int64_t classes = shapeOf(b.input(0))[1];
+  if (std::optional<HostTensor> labels = constantOf(b.input(1)))
+    for (int64_t label : labels->ints())
+      if ((label < 0 || label >= classes) && label != ignore)
+        return b.error() << "label " << label << " (in '" << b.node.inputs[1] << "') is outside 0 to " << classes - 1
+                         << ", the classes of '" << b.node.inputs[0] << "'";
   return success();
-}
-
-std::optional<int64_t> ignoreIndex(NodeBuilder &b) {
-  return b.hasAttr("ignore_index") ? std::optional(b.intAttr("ignore_index", 0)) : std::nullopt;
 }
 
 LogicalResult softmaxCrossEntropyLoss(NodeBuilder &b) {

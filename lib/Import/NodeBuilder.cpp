@@ -201,7 +201,7 @@ Location NodeBuilder::locationOf(const Node &node, MLIRContext *context) {
 }
 
 InFlightDiagnostic NodeBuilder::error() {
-  return emitError(loc) << "node '" << node.displayName() << "' (" << node.type << "): ";
+  return emitError(loc) << "node '" << cast<NameLoc>(loc).getName().getValue() << "' (" << node.type << "): ";
 }
 
 Value NodeBuilder::input(unsigned i) const {

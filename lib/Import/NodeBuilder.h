@@ -38,6 +38,7 @@ public:
   llvm::StringSet<> used;
   int64_t batch = -1; // -1: no batched input
   std::vector<std::string> evaluationDropouts, evaluationNorms;
+  std::vector<std::string> notes; // for ImportedModel
 
   /// An argument that the runtime fills each step.
   Value scalarArgument(StringRef name, Type type);
@@ -73,7 +74,7 @@ public:
 
   static Location locationOf(const Node &node, MLIRContext *context);
 
-  /// "node 'name' (Type): " and the message that the caller streams.
+  /// "node 'scope/name' (Type): " and the message that the caller streams.
   InFlightDiagnostic error();
 
   unsigned numInputs() const { return node.inputs.size(); }

@@ -13,6 +13,17 @@ struct ValidRange {
 };
 } // namespace
 
+/// `c` if `select` passes `value` on only where it is not c.
+static std::optional<int64_t> excludedBy(SelectOp select, Value value) {
+  auto compare = select.getCondition().getDefiningOp<CompareOp>();
+  if (!compare || compare.getPredicate() != Predicate::ne || compare.getA() != value || select.getA() != value)
+    return std::nullopt;
+  std::optional<HostTensor> constant = constantOf(compare.getB());
+  if (!constant || constant->isFloat() || constant->size() == 0 || !llvm::all_equal(constant->ints()))
+    return std::nullopt;
+  return constant->ints()[0];
+}
+
 /// Follows an input through ops that only move its elements, to the tables and classes that it indexes.
 static void findRange(Value value, ValidRange &range, llvm::DenseSet<Value> &seen) {
   if (!seen.insert(value).second)
@@ -30,8 +41,12 @@ static void findRange(Value value, ValidRange &range, llvm::DenseSet<Value> &see
     else if (isa<ReshapeOp, BroadcastOp, TransposeOp, SliceOp, ConcatOp, PadOp, GatherOp>(op) ||
              (isa<CastOp>(op) && !isFloatTensor(op->getResult(0)) &&
               tensorType(op->getResult(0)).getElementTypeBitWidth() >= 32) ||
-             (isa<SelectOp>(op) && use.getOperandNumber() > 0))
+             (isa<SelectOp>(op) && use.getOperandNumber() > 0)) {
+      if (auto select = dyn_cast<SelectOp>(op))
+        if (std::optional<int64_t> ignored = excludedBy(select, value))
+          range.ignore = ignored;
       findRange(op->getResult(0), range, seen);
+    }
   }
 }
 

@@ -1,8 +1,11 @@
 // Finding the bytes of weights in safetensors files (huggingface.co/docs/safetensors), and reading pieces of them.
 #include "scrimp/Import/Weights.h"
 
+#include "scrimp/Support/Messages.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -63,14 +66,40 @@ static Type safetensorsType(StringRef name, MLIRContext *context) {
   return nullptr;
 }
 
+/// A key that some object of a JSON text (which parses) has twice; parsers keep one of the values and say nothing.
+static std::optional<std::string> findRepeatedKey(StringRef text) {
+  std::vector<llvm::StringSet<>> objects; // the keys of those that are open
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '{')
+      objects.emplace_back();
+    else if (text[i] == '}')
+      objects.pop_back();
+    if (text[i] != '"')
+      continue;
+    size_t begin = i++;
+    while (text[i] != '"')
+      i += text[i] == '\\' ? 2 : 1;
+    if (!text.substr(i + 1).ltrim(" \t\n\r").starts_with(":"))
+      continue;
+    llvm::Expected<llvm::json::Value> key = llvm::json::parse(text.slice(begin, i + 1));
+    if (!key) {
+      llvm::consumeError(key.takeError());
+      continue;
+    }
+    if (!objects.back().insert(*key->getAsString()).second)
+      return key->getAsString()->str();
+  }
+  return std::nullopt;
+}
+
 /// Adds the tensors of one file; those of a type that Scrimp lacks are left out.
 static LogicalResult readHeader(StringRef path, MLIRContext *context, llvm::StringMap<WeightSource> &tensors) {
   auto error = [&]() { return emitError(UnknownLoc::get(context)) << "'" << path << "' "; };
   uint64_t size;
+  if (std::string problem = whyNotReadable(path); !problem.empty())
+    return error() << problem << (problem.starts_with("is") ? "; expected a safetensors file" : "");
   if (std::error_code code = llvm::sys::fs::file_size(path, size))
     return error() << "cannot be read: " << code.message();
-  if (llvm::sys::fs::is_directory(path))
-    return error() << "is a directory; expected a safetensors file";
   WeightSource file;
   file.path = path.str();
   file.length = size;
@@ -95,6 +124,9 @@ static LogicalResult readHeader(StringRef path, MLIRContext *context, llvm::Stri
     llvm::consumeError(parsed.takeError());
     return error() << "has a header that is not a JSON object; it is not a safetensors file, or is damaged";
   }
+  if (std::optional<std::string> key = findRepeatedKey(text))
+    return error() << "holds '" << *key << "' twice; it is damaged, write it again";
+  std::vector<std::pair<int64_t, int64_t>> places;
   for (const auto &[key, value] : *header) {
     if (key == "__metadata__")
       continue;
@@ -122,10 +154,15 @@ static LogicalResult readHeader(StringRef path, MLIRContext *context, llvm::Stri
         static_cast<uint64_t>(end - begin) != needed)
       return error() << "places the tensor '" << key.str() << "' (" << needed << " bytes) at " << begin << " to " << end
                      << " of " << size - 8 - length << " bytes of data; it is cut off or damaged";
+    places.emplace_back(begin, end);
     tensor.offset = 8 + length + begin;
     tensor.length = needed;
     tensors[key.str()] = std::move(tensor);
   }
+  llvm::sort(places);
+  for (size_t i = 1; i < places.size(); ++i)
+    if (places[i].first < places[i - 1].second)
+      return error() << "has tensors that overlap at byte " << places[i].first << " of the data; it is damaged";
   return success();
 }
 
@@ -137,6 +174,10 @@ FailureOr<llvm::StringMap<WeightSource>> mlir::scrimp::openSafetensors(StringRef
     return tensors;
   }
   auto error = [&]() { return emitError(UnknownLoc::get(context)) << "'" << path << "' "; };
+  if (std::string problem = whyNotReadable(path); !problem.empty()) {
+    error() << problem << (problem.starts_with("is") ? "; expected a model.safetensors.index.json" : "");
+    return failure();
+  }
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer) {
     error() << "cannot be read: " << buffer.getError().message();
@@ -148,6 +189,10 @@ FailureOr<llvm::StringMap<WeightSource>> mlir::scrimp::openSafetensors(StringRef
   if (!map) {
     llvm::consumeError(parsed.takeError());
     error() << "has no weight_map; expected a model.safetensors.index.json";
+    return failure();
+  }
+  if (std::optional<std::string> key = findRepeatedKey((*buffer)->getBuffer())) {
+    error() << "holds '" << *key << "' twice; it is damaged, write it again";
     return failure();
   }
   llvm::StringMap<llvm::StringMap<WeightSource>> shards;

@@ -11,17 +11,6 @@ using namespace mlir::scrimp;
 using llvm::json::Array;
 using llvm::json::Object;
 
-/// file:line:column where the location has one.
-static std::string describe(Location loc) {
-  std::string text;
-  loc->walk([&](Location inner) {
-    if (auto file = dyn_cast<FileLineColLoc>(inner); file && text.empty())
-      text = (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ":" + Twine(file.getColumn())).str();
-    return WalkResult::advance();
-  });
-  return text;
-}
-
 namespace {
 struct Holder {
   std::string name, location;
@@ -78,7 +67,7 @@ private:
     MemoryUse use = computeMemoryUse(function, *aliases, number("workers"));
     for (const PersistentBlock &block : use.persistent)
       if (known.insert(block.key).second)
-        addPersistent(function, block);
+        addPersistent(function, block, use, *aliases);
     planner::Problem problem = use.getProblem(number("alignment"));
     int step = 0;
     int64_t live = planner::lowerBound(problem, &step);
@@ -97,13 +86,26 @@ private:
     return success();
   }
 
-  void addPersistent(func::FuncOp function, const PersistentBlock &block) {
+  /// Where the pieces of a bucket come from, by their offset: the location of the first op that views one.
+  static llvm::DenseMap<int64_t, std::string> piecesOf(Value bucket, const MemoryUse &use, const Aliases &aliases) {
+    llvm::DenseMap<int64_t, std::string> pieces;
+    for (Operation *op : use.ops)
+      if (isViewLike(op) && llvm::is_contained(op->getOperands(), bucket))
+        pieces.try_emplace(aliases.getPlace(op->getResult(0)).offset, userLocation(op->getLoc()));
+    return pieces;
+  }
+
+  void addPersistent(func::FuncOp function, const PersistentBlock &block, const MemoryUse &use,
+                     const Aliases &aliases) {
     StringRef kind = stringifySegment(block.segment);
-    std::string location = describe(block.root.getLoc());
+    std::string location = userLocation(block.root.getLoc());
     auto argument = dyn_cast<BlockArgument>(block.root);
     auto members = argument ? function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "scrimp.members")
                             : ArrayAttr();
     int64_t rest = block.bytes;
+    llvm::DenseMap<int64_t, std::string> pieces;
+    if (members)
+      pieces = piecesOf(block.root, use, aliases);
     int64_t elementBytes = llvm::divideCeil(tensorType(block.root).getElementTypeBitWidth(), 8);
     for (Attribute entry : members ? members.getValue() : ArrayRef<Attribute>()) {
       auto member = cast<DictionaryAttr>(entry);
@@ -111,7 +113,9 @@ private:
       if (auto shape = member.getAs<DenseI64ArrayAttr>("shape"))
         for (int64_t size : shape.asArrayRef())
           bytes *= size;
-      persistent.push_back({member.getAs<StringAttr>("name").getValue().str(), location, kind, bytes});
+      auto piece = pieces.find(member.getAs<IntegerAttr>("offset").getInt() * elementBytes);
+      persistent.push_back({member.getAs<StringAttr>("name").getValue().str(),
+                            piece == pieces.end() ? location : piece->second, kind, bytes});
       rest -= bytes;
     }
     std::string name = userNameOf(block.root);
@@ -125,7 +129,7 @@ private:
     Operation *op = use.ops[step];
     peak = Object{{"graph", function.getName()},
                   {"op", userNameOf(op)},
-                  {"location", describe(op->getLoc())},
+                  {"location", userLocation(op->getLoc())},
                   {"live_bytes", mostLive}};
     atPeak.clear();
     for (const TransientBlock &block : use.transient) {
@@ -134,7 +138,7 @@ private:
         continue;
       const Tenant *tenant = block.getTenantAt(step);
       Operation *owner = tenant ? tenant->root.getDefiningOp() : block.workspaceOf;
-      atPeak.push_back({userNameOf(owner), describe(owner->getLoc()), stringifySegment(*segment), block.bytes});
+      atPeak.push_back({userNameOf(owner), userLocation(owner->getLoc()), stringifySegment(*segment), block.bytes});
     }
   }
 

@@ -18,7 +18,7 @@ import numpy as np
 
 import harness
 from harness import MODELS, check, run, train
-from onnx_writer import model, node, tensor, value
+from onnx_writer import External, function, model, node, tensor, value
 
 MLP = {"x": "x.npy", "labels": "labels.npy"}
 
@@ -79,14 +79,14 @@ def linear(*more, initializers=W, inputs=(X,), outputs=(LOSS,), **keywords):
 
 def files(folder):
     """Missing, empty, truncated, directory, another kind of file."""
-    refuse(folder, "absent.onnx", None, "FOLDER/absent.onnx: 'FOLDER/absent.onnx' does not exist")
-    refuse(folder, "empty.onnx", b"", "FOLDER/empty.onnx: 'FOLDER/empty.onnx' is empty; expected an ONNX model")
+    refuse(folder, "absent.onnx", None, "'FOLDER/absent.onnx' does not exist")
+    refuse(folder, "empty.onnx", b"", "'FOLDER/empty.onnx' is empty; expected an ONNX model")
     whole = (MODELS / "mlp" / "export.onnx").read_bytes()
     refuse(
         folder,
         "half.onnx",
         whole[: len(whole) // 2],
-        f"FOLDER/half.onnx: 'FOLDER/half.onnx' is not an ONNX model, or is cut off: its {len(whole) // 2} bytes do "
+        f"'FOLDER/half.onnx' is not an ONNX model, or is cut off: its {len(whole) // 2} bytes do "
         f"not parse as one",
     )
     (folder / "folder.onnx").mkdir()
@@ -94,15 +94,56 @@ def files(folder):
         folder,
         "folder.onnx",
         None,
-        "FOLDER/folder.onnx: 'FOLDER/folder.onnx' is a directory; expected an ONNX model file",
+        "'FOLDER/folder.onnx' is a directory; expected an ONNX model file",
     )
     refuse(
         folder,
         "text.onnx",
         b"this is no model\n" * 20,
-        "FOLDER/text.onnx: 'FOLDER/text.onnx' is not an ONNX model, or is cut off: its 340 bytes do not parse as one",
+        "'FOLDER/text.onnx' is not an ONNX model, or is cut off: its 340 bytes do not parse as one",
     )
-    refuse(folder, "absent.mlir", None, "cannot open 'FOLDER/absent.mlir': no such file")
+    refuse(folder, "absent.mlir", None, "'FOLDER/absent.mlir' does not exist")
+
+
+def special_files(folder):
+    """Pipes and devices are never opened: they may block, or have no end."""
+    good = folder / "good.onnx"
+    good.write_bytes(linear(mean_of("y")))
+    for name in ("pipe.onnx", "pipe.mlir", "pipe.safetensors", "pipe.safetensors.index.json", "pipe.bin"):
+        os.mkfifo(folder / name)
+    wanted = {"onnx": "an ONNX model file", "mlir": "a model in the scrimp dialect"}
+    for name, kind in wanted.items():
+        refuse(folder, f"pipe.{name}", None, f"'FOLDER/pipe.{name}' is not a regular file; expected {kind}")
+    expect(
+        folder,
+        ["scrimp-plan", "/dev/zero"],
+        "scrimp-plan: error: '/dev/zero' is not a regular file; expected an ONNX model file",
+    )
+    for tool in ("scrimp-run", "scrimp-kernel-test"):
+        expect(folder, [tool, folder / "pipe.mlir"], f"{tool}: error: 'FOLDER/pipe.mlir' is not a regular file")
+    for name, kind in (("pipe.safetensors", "a safetensors file"), ("pipe.safetensors.index.json", "a model.safetensors.index.json")):
+        refuse(
+            folder,
+            "good.onnx",
+            None,
+            f"'FOLDER/{name}' is not a regular file; expected {kind}",
+            flags=(*BATCH, "--init-from", folder / name),
+        )
+    # Beside the model: named by its metadata, or as external data of a tensor.
+    refuse(
+        folder,
+        "beside.onnx",
+        linear(mean_of("y"), metadata=[("scrimp.weights", "pipe.safetensors")]),
+        "'FOLDER/pipe.safetensors' is not a regular file; expected a safetensors file",
+        flags=BATCH,
+    )
+    refuse(
+        folder,
+        "external.onnx",
+        linear(mean_of("y"), initializers={"w": External("f4", [4, 3], "pipe.bin")}),
+        "'FOLDER/external.onnx' initializer 'w' has its data in 'FOLDER/pipe.bin', which is not a regular file",
+        flags=BATCH,
+    )
 
 
 def graphs(folder):
@@ -111,43 +152,43 @@ def graphs(folder):
         folder,
         "cycle.onnx",
         model([node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"]), mean_of("b")], [X], [LOSS]),
-        "FOLDER/cycle.onnx: 'FOLDER/cycle.onnx' has a cycle: 'a' -> 'b' -> 'a'",
+        "'FOLDER/cycle.onnx' has a cycle: 'a' -> 'b' -> 'a'",
         flags=BATCH,
     )
     refuse(
         folder,
         "twice.onnx",
         linear(node("Relu", ["x"], ["y"], name="second"), mean_of("y")),
-        "FOLDER/twice.onnx: 'FOLDER/twice.onnx' defines the value 'y' twice, the second time in node 'second' (Relu)",
+        "'FOLDER/twice.onnx' defines the value 'y' twice, the second time in node 'second' (Relu)",
         flags=BATCH,
     )
     refuse(
         folder,
         "undefined.onnx",
         linear(node("Add", ["y", "nobody"], ["z"]), mean_of("z")),
-        "FOLDER/undefined.onnx: 'FOLDER/undefined.onnx' reads 'nobody' in node 'z' (Add), but nothing defines it",
+        "'FOLDER/undefined.onnx' reads 'nobody' in node 'z' (Add), but nothing defines it",
         flags=BATCH,
     )
     refuse(
         folder,
         "op.onnx",
         linear(node("Frobnicate", ["y"], ["z"], name="f1"), node("Twiddle", ["z"], ["u"], name="f2"), mean_of("u")),
-        "f1: node 'f1': Frobnicate of the domain ai.onnx, opset 17, is not supported",
-        "f2: node 'f2': Twiddle of the domain ai.onnx, opset 17, is not supported",
+        "node 'f1': Frobnicate of the domain ai.onnx, opset 17, is not supported",
+        "node 'f2': Twiddle of the domain ai.onnx, opset 17, is not supported",
         flags=BATCH,
     )
     refuse(
         folder,
         "domain.onnx",
         linear(node("Relu", ["y"], ["z"], domain="com.acme", name="d"), mean_of("z"), domains=[("com.acme", 1)]),
-        "d: node 'd': Relu of the domain com.acme, opset 1, is not supported",
+        "node 'd': Relu of the domain com.acme, opset 1, is not supported",
         flags=BATCH,
     )
     refuse(
         folder,
         "opset.onnx",
         linear(mean_of("y"), opset=99),
-        "FOLDER/opset.onnx: 'FOLDER/opset.onnx' uses opset 99 of ai.onnx; supported are 11 to 23 (export it again "
+        "'FOLDER/opset.onnx' uses opset 99 of ai.onnx; supported are 11 to 23 (export it again "
         "with another opset_version)",
         flags=BATCH,
     )
@@ -155,7 +196,7 @@ def graphs(folder):
         folder,
         "old.onnx",
         linear(mean_of("y"), opset=6),
-        "FOLDER/old.onnx: 'FOLDER/old.onnx' uses opset 6 of ai.onnx; supported are 11 to 23 (export it again with "
+        "'FOLDER/old.onnx' uses opset 6 of ai.onnx; supported are 11 to 23 (export it again with "
         "another opset_version)",
         flags=BATCH,
     )
@@ -163,7 +204,7 @@ def graphs(folder):
         folder,
         "type.onnx",
         linear(mean_of("y"), inputs=[value("x", "complex64", ["batch", 4])]),
-        "FOLDER/type.onnx: 'FOLDER/type.onnx' has an input 'x' of complex64; supported are float16, bfloat16, "
+        "'FOLDER/type.onnx' has an input 'x' of complex64; supported are float16, bfloat16, "
         "float, double, bool, int8, int32 and int64",
         flags=BATCH,
     )
@@ -171,7 +212,7 @@ def graphs(folder):
         folder,
         "shape.onnx",
         linear(mean_of("y"), initializers={"w": np.ones((5, 3), "f4")}),
-        "product: node 'product' (MatMul): cannot multiply 'tensor<2x4xf32>' by 'tensor<5x3xf32>'",
+        "node 'product' (MatMul): cannot multiply 'tensor<2x4xf32>' by 'tensor<5x3xf32>'",
         flags=BATCH,
     )
     # Case 52: malformed operands are a message with the node's name.
@@ -183,7 +224,7 @@ def graphs(folder):
             node("Gemm", ["r", "w"], ["g"], name="bad_gemm"),
             mean_of("g"),
         ),
-        "bad_gemm: node 'bad_gemm' (Gemm): input 0 ('r') has rank 0, expected 2",
+        "node 'bad_gemm' (Gemm): input 0 ('r') has rank 0, expected 2",
         flags=BATCH,
     )
     refuse(
@@ -195,8 +236,124 @@ def graphs(folder):
             mean_of("n"),
             initializers={**W, "s": np.ones(1, "f4")},
         ),
-        "bad_norm: node 'bad_norm' (LayerNormalization): input 0 ('r') has rank 0, expected at least 1",
+        "node 'bad_norm' (LayerNormalization): input 0 ('r') has rank 0, expected at least 1",
         flags=BATCH,
+    )
+
+
+def attributes(folder):
+    """Constants and attributes that contradict the shapes they speak of."""
+    picks = lambda op, indices, *more, **keywords: linear(
+        node(op, ["w", "i", *more], ["p"], name="pick", **keywords),
+        node("ReduceMean", ["p"], ["a"], keepdims=0),
+        node("ReduceMean", ["y"], ["b"], keepdims=0),
+        node("Add", ["a", "b"], ["loss"]),
+        initializers={**W, "i": np.array(indices), "u": np.zeros((1, 3), "f4")},
+    )
+    for op, indices, more, keywords, index, dim, size in (
+        ("Gather", [0, 4], (), {}, 4, 0, 4),
+        ("Gather", [-1, -4], (), {"axis": 1}, -4, 1, 3),
+        ("GatherElements", [[0, 1, -5]], (), {}, -5, 0, 4),
+        ("GatherND", [[3, 2], [3, 3]], (), {}, 3, 1, 3),
+        ("ScatterND", [[9]], ("u",), {}, 9, 0, 4),
+    ):
+        refuse(
+            folder,
+            "index.onnx",
+            picks(op, indices, *more, **keywords),
+            f"node 'pick' ({op}): index {index} (in 'i') is outside {-size} to {size - 1}, what dimension {dim} of 'w' "
+            f"('tensor<4x3xf32>') has",
+            flags=BATCH,
+        )
+    refuse(
+        folder,
+        "label.onnx",
+        linear(
+            node("SoftmaxCrossEntropyLoss", ["y", "labels"], ["loss"], name="xent", ignore_index=-100),
+            initializers={**W, "labels": np.array([-100, 3])},
+        ),
+        "node 'xent' (SoftmaxCrossEntropyLoss): label 3 (in 'labels') is outside 0 to 2, the classes of 'y'",
+        flags=BATCH,
+    )
+    image = value("x", "f4", ["batch", 1, 8, 8])
+    for op in ("Conv", "ConvTranspose"):
+        refuse(
+            folder,
+            "kernel.onnx",
+            model(
+                [node(op, ["x", "k"], ["y"], name="conv", kernel_shape=[2, 3]), mean_of("y")],
+                [image],
+                [LOSS],
+                {"k": np.ones((1, 1, 3, 3), "f4")},
+            ),
+            f"node 'conv' ({op}): kernel_shape is [2, 3], but the weight 'k' ('tensor<1x1x3x3xf32>') has a kernel of "
+            "[3, 3]",
+            flags=BATCH,
+        )
+    refuse(
+        folder,
+        "pool.onnx",
+        model(
+            [
+                node("Mul", ["x", "s"], ["m"]),
+                node("MaxPool", ["m"], ["y"], name="pool", kernel_shape=[2]),
+                mean_of("y"),
+            ],
+            [image],
+            [LOSS],
+            {"s": np.ones((8, 8), "f4")},
+        ),
+        "node 'pool' (MaxPool): kernel, strides, pads and dilations do not fit an input of 'tensor<2x1x8x8xf32>'",
+        flags=BATCH,
+    )
+    # A table of one row an index: its depth may not be what the data say, nor without bound.
+    refuse(
+        folder,
+        "depth.onnx",
+        linear(
+            node("OneHot", ["i", "depth", "values"], ["hot"], name="hot", axis=-1),
+            node("MatMul", ["hot", "y"], ["z"]),
+            mean_of("z"),
+            initializers={**W, "i": np.array([0]), "depth": np.array(1 << 40), "values": np.array([0, 1], "f4")},
+        ),
+        "node 'hot' (OneHot): the depth is 1.099512e+12, expected 0 to 1073741824",
+        flags=BATCH,
+    )
+    # Each function calls the one before twice: 2^20 calls from a small file.
+    functions = [function("F0", ["a"], ["b"], [node("Relu", ["a"], ["b"])])]
+    for i in range(1, 21):
+        call = lambda a, b: node(f"F{i - 1}", [a], [b], domain="local")
+        functions.append(function(f"F{i}", ["a"], ["b"], [call("a", "t"), call("t", "b")]))
+    refuse(
+        folder,
+        "calls.onnx",
+        linear(
+            node("F20", ["y"], ["z"], domain="local"), mean_of("z"), functions=functions, domains=[("local", 1)]
+        ),
+        "'FOLDER/calls.onnx' calls local functions more than 16384 times, in the end 'F1'",
+        flags=BATCH,
+    )
+
+
+def names(folder):
+    """Control characters in names are escaped: a message is one line, and steers no terminal."""
+    evil = "x\nscrimp-compile: error: \x1b[31mgone\t"
+    shown = "x\\nscrimp-compile: error: \\x1B[31mgone\\t"
+    inputs = (value(evil, "f4", ["batch", 4]),)
+    product = node("MatMul", [evil, "w"], ["y"], name="a\rb")
+    refuse(
+        folder,
+        "names.onnx",
+        model([product, mean_of("y")], inputs, [LOSS], {"w": np.ones((5, 3), "f4")}),
+        "node 'a\\rb' (MatMul): cannot multiply 'tensor<2x4xf32>' by 'tensor<5x3xf32>'",
+        flags=BATCH,
+    )
+    (folder / "names.onnx").write_bytes(model([product, mean_of("y")], inputs, [LOSS], W))
+    harness.compile_model(folder / "names.onnx", folder / "train", *BATCH)
+    expect(
+        folder,
+        [folder / "train", "--steps", "1"],
+        f"train: error: input '{shown}' (f32 [2, 4]) has no data; give --data {shown}=FILE",
     )
 
 
@@ -204,16 +361,36 @@ def training(folder):
     """Dimensions, losses, nothing to train."""
     refuse(
         folder,
+        "empty_batch.onnx",
+        linear(mean_of("y"), inputs=[value("x", "f4", [0, 4])]),
+        "'x' has batches of 0 samples (dimension 0 of 'tensor<0x4xf32>'), expected at least 1",
+    )
+    refuse(
+        folder,
+        "misspelt.onnx",
+        linear(mean_of("y")),
+        "'FOLDER/misspelt.onnx' has no input 'y', which --data names; its inputs without a value are 'x'",
+        flags=(*BATCH, "--data", "y"),
+    )
+    refuse(
+        folder,
+        "misspelt.onnx",
+        None,
+        "'FOLDER/misspelt.onnx' holds the value of 'w', which --data names; its inputs without a value are 'x'",
+        flags=(*BATCH, "--data", "w"),
+    )
+    refuse(
+        folder,
         "unbound.onnx",
         linear(mean_of("y")),
-        "FOLDER/unbound.onnx: 'FOLDER/unbound.onnx' has an input 'x' whose dimension 0, 'batch', has no size; give "
+        "'FOLDER/unbound.onnx' has an input 'x' whose dimension 0, 'batch', has no size; give "
         "it one with --dim batch=N",
     )
     refuse(
         folder,
         "unbound.onnx",
         None,
-        "FOLDER/unbound.onnx: 'FOLDER/unbound.onnx' has no symbolic dimension 'sequence', which --dim names; it has "
+        "'FOLDER/unbound.onnx' has no symbolic dimension 'sequence', which --dim names; it has "
         "'batch'",
         flags=(*BATCH, "--dim", "sequence=4"),
     )
@@ -222,14 +399,14 @@ def training(folder):
         folder,
         "contradicting.onnx",
         two,
-        "s: node 's' (Add): the inputs' shapes do not broadcast together: [2, 3] [3, 3]",
+        "node 's' (Add): the inputs' shapes do not broadcast together: [2, 3] [3, 3]",
         flags=("--dim", "batch=2", "--data", "x", "--data", "z"),
     )
     refuse(
         folder,
         "vector.onnx",
         linear(node("Relu", ["y"], ["loss"]), outputs=(value("loss", "f4", ["batch", 3]),)),
-        "FOLDER/vector.onnx: 'FOLDER/vector.onnx' has no output that is one number to take as the loss (its outputs "
+        "'FOLDER/vector.onnx' has no output that is one number to take as the loss (its outputs "
         "are loss float[batch,3]); pass --loss, for example --loss 'cross_entropy(loss,labels)'",
         flags=BATCH,
     )
@@ -237,7 +414,7 @@ def training(folder):
         folder,
         "frozen.onnx",
         linear(mean_of("y")),
-        "FOLDER/frozen.onnx: 'FOLDER/frozen.onnx' has nothing to train: no parameter is trainable; --trainable "
+        "'FOLDER/frozen.onnx' has nothing to train: no parameter is trainable; --trainable "
         "PATTERN makes parameters so, and weights that are graph inputs need --data to tell the data from them",
         flags=(*BATCH, "--frozen", "*"),
     )
@@ -253,7 +430,7 @@ def training(folder):
         folder,
         "loss.onnx",
         None,
-        "FOLDER/loss.onnx: 'FOLDER/loss.onnx' has no value 'nothing', which --loss names; its outputs are logits "
+        "'FOLDER/loss.onnx' has no value 'nothing', which --loss names; its outputs are logits "
         "float[batch,3]",
         flags=(*BATCH, "--loss", "mse(nothing,target)"),
     )
@@ -288,8 +465,7 @@ def outputs(folder):
     expect(
         folder,
         [*compile_, "/proc/train"],
-        "scrimp-compile: error: FOLDER/good.onnx: cannot write '/proc/train.part.N.o': '/proc/train.part.N.o': No "
-        "such file or directory",
+        "scrimp-compile: error: cannot write '/proc/train.part.N.o': No such file or directory",
     )
     expect(
         folder,
@@ -301,8 +477,7 @@ def outputs(folder):
         folder,
         [*compile_, folder / "train"],
         "scrimp-compile: error: linking 'FOLDER/train' failed: collect2: fatal error: ld terminated with signal 25 "
-        "[File size limit exceeded]",
-        "compilation terminated.",
+        "[File size limit exceeded]; compilation terminated.",
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)),
     )
 
@@ -328,6 +503,12 @@ def flags(folder):
         folder,
         [*compile_, "--optimizer", "magic"],
         "--optimizer: magic not in {adamw,adam,sgd}",
+        "Run with --help for more information.",
+    )
+    expect(
+        folder,
+        [*compile_, *BATCH, "--dim", "batch=3"],
+        "--dim: 'batch' is given twice",
         "Run with --help for more information.",
     )
     expect(folder, ["scrimp-compile", good], "--output is required", "Run with --help for more information.")
@@ -537,6 +718,79 @@ def checkpoints(folder):
     )
 
 
+def write_safetensors(path, tensors):
+    """tensors: (name, array) pairs; a name may come twice."""
+    entries, data = [], b""
+    for name, array in tensors:
+        kind = {"f": "F", "i": "I"}[array.dtype.kind] + str(8 * array.dtype.itemsize)
+        place = [len(data), len(data) + array.nbytes]
+        entries.append(f'{json.dumps(name)}: {json.dumps({"dtype": kind, "shape": array.shape, "data_offsets": place})}')
+        data += array.tobytes()
+    header = ("{" + ", ".join(entries) + "}").encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+    return path
+
+
+def first_values(folder):
+    """--init-from, when compiling and when running: values that do not fit, names that say two things."""
+    good = folder / "good.onnx"
+    good.write_bytes(linear(mean_of("y")))
+    harness.compile_model(good, folder / "train", *BATCH)
+    np.save(folder / "x.npy", np.ones((2, 4), "f4"))
+
+    def reject(file, compiling, running, model_file=good, program="train", flags=BATCH, data=("x",)):
+        compile_ = ["scrimp-compile", model_file, "-o", folder / "new", "--quiet", *flags, "--init-from", file]
+        expect(folder, compile_, "scrimp-compile: error: " + compiling)
+        feeds = [f for name in data for f in ("--data", f"{name}={folder}/{name}.npy")]
+        expect(folder, [folder / program, "--init-from", file, *feeds], f"{program}: error: --init-from: {running}")
+
+    large = np.ones((4, 3))
+    large[2, 1] = 1e39
+    reject(
+        write_safetensors(folder / "large.safetensors", [("w", large)]),
+        "element 7 of parameter 'w' is 1e+39, which its type in the model, f32, does not hold",
+        "tensor 'w' of 'FOLDER/large.safetensors': element 7 is 1e+39, which f32 does not hold",
+    )
+    # What is infinite already stays so.
+    large[2, 1] = np.inf
+    infinite = write_safetensors(folder / "infinite.safetensors", [("w", large)])
+    harness.compile_model(good, folder / "infinite", *BATCH, "--init-from", infinite)
+    (folder / "infinite").unlink()
+    w = np.ones((4, 3), "f4")
+    twice = "'FOLDER/twice.safetensors' holds 'w' twice; it is damaged, write it again"
+    reject(write_safetensors(folder / "twice.safetensors", [("w", w), ("w", 2 * w)]), twice, twice)
+    index = folder / "i.safetensors.index.json"
+    index.write_text('{"weight_map": {"w": "large.safetensors", "\\u0077": "infinite.safetensors"}}')
+    twice = "'FOLDER/i.safetensors.index.json' holds 'w' twice; it is damaged, write it again"
+    reject(index, twice, twice)
+
+    tied, folder_of_data = MODELS / "cases" / "tied" / "export.onnx", MODELS / "cases" / "tied"
+    harness.compile_model(tied, folder / "tied")
+    inputs = {name: f"{name}.npy" for name in ("tokens", "labels")}
+    for file in inputs.values():
+        shutil.copy(folder_of_data / file, folder / file)
+    train(folder / "tied", "--steps", "1", "--save", folder / "save", *harness.data_flags(folder, inputs))
+    tensors = dict(harness.weights(folder / "save"))
+    shutil.rmtree(folder / "save")
+    write_safetensors(folder / "same.safetensors", tensors.items())
+    train(folder / "tied", "--init-from", folder / "same.safetensors", *harness.data_flags(folder, inputs))
+    other = np.array(tensors["head.weight"])
+    other[0, 0] += 1
+    parted = (
+        "'{}' and '{}' are one parameter of the model, but 'FOLDER/parted.safetensors' gives them different values; "
+        "leave one of them out".format("head.weight", "embedding.weight")
+    )
+    reject(
+        write_safetensors(folder / "parted.safetensors", {**tensors, "head.weight": other}.items()),
+        parted,
+        parted,
+        tied,
+        "tied",
+        (),
+        inputs,
+    )
+
+
 def saving(folder):
     """A folder that cannot be written, and a disk that fills up while saving: earlier checkpoints stay whole."""
     program = executable(folder)
@@ -605,8 +859,16 @@ def run_time_flags(folder):
     for arguments, message in (
         (["--frobnicate"], "The following argument was not expected: --frobnicate; see --help"),
         (["--steps", "-1"], "--steps is -1, expected 0 to 281474976710656"),
-        (["--lr", "-1"], "--lr is -1, expected a number from 0 up"),
+        (["--lr", "-1"], "--lr is -1, expected a finite number from 0 up"),
+        (["--lr", "inf"], "--lr is inf, expected a finite number from 0 up"),
+        (["--lr", "nan"], "--lr is nan, expected a finite number from 0 up"),
+        (["--lr-min", "inf"], "--lr-min is inf, expected a finite number from 0 up"),
         (["--beta1", "1"], "--beta1 is 1, expected a number from 0 to below 1"),
+        (["--beta2", "-0.1"], "--beta2 is -0.1, expected a number from 0 to below 1"),
+        (["--beta2", "nan"], "--beta2 is nan, expected a number from 0 to below 1"),
+        (["--eps", "-1e-8"], "--eps is -1e-08, expected a finite number from 0 up"),
+        (["--weight-decay", "-1"], "--weight-decay is -1, expected a finite number from 0 up"),
+        (["--weight-decay", "inf"], "--weight-decay is inf, expected a finite number from 0 up"),
         (["--threads", "0"], "--threads is 0, expected 1 to 2"),
         (
             ["--clip-norm", "1"],
@@ -623,6 +885,26 @@ def run_time_flags(folder):
         (["--lr-schedule", "magic"], "--lr-schedule is 'magic', expected constant, linear or cosine"),
     ):
         expect(folder, [program, *data, *arguments], "train: error: " + message)
+    clipped = executable(folder, "--clip-grad-norm", name="clipped")
+    for bound in ("0", "-1", "nan"):
+        expect(
+            folder,
+            [clipped, *data, "--clip-norm", bound],
+            f"clipped: error: --clip-norm is {bound}, expected a number above 0 (inf: without a bound)",
+        )
+    train(clipped, *data, "--steps", "1", "--clip-norm", "inf")
+    nesterov = executable(folder, "--optimizer", "sgd", "--momentum", "--nesterov", name="nesterov")
+    expect(
+        folder,
+        [nesterov, *data, "--momentum", "-1"],
+        "nesterov: error: --momentum is -1, expected a finite number from 0 up",
+    )
+    expect(
+        folder,
+        [nesterov, *data, "--dampening", ".1"],
+        "nesterov: error: --dampening: this executable was compiled without dampening (its optimizer is sgd); "
+        "recompile with --optimizer sgd --momentum, without --nesterov",
+    )
     expect(
         folder,
         [sgd, *data, "--beta1", ".9"],
@@ -635,7 +917,10 @@ if __name__ == "__main__":
     harness.main(
         [
             files,
+            special_files,
             graphs,
+            attributes,
+            names,
             training,
             outputs,
             flags,
@@ -643,6 +928,7 @@ if __name__ == "__main__":
             label_range,
             not_a_number,
             checkpoints,
+            first_values,
             saving,
             full_disk,
             run_time_flags,

@@ -55,6 +55,27 @@ def tensor(name, array):
     )
 
 
+class External:
+    """An initializer whose data lie in another file, from its first byte on."""
+
+    def __init__(self, kind, shape, location):
+        self.kind, self.shape, self.location = kind, shape, location
+
+
+def _external(name, source):
+    return (
+        b"".join(_int(1, d) for d in source.shape)
+        + _int(2, ELEMENT[source.kind])
+        + _bytes(8, name)
+        + _bytes(13, _bytes(1, "location") + _bytes(2, source.location))
+        + _int(14, 1)
+    )
+
+
+def _initializer(name, array):
+    return _external(name, array) if isinstance(array, External) else tensor(name, np.asarray(array))
+
+
 def attribute(name, value):
     head = _bytes(1, name)
     if isinstance(value, bool) or isinstance(value, int):
@@ -85,17 +106,36 @@ def value(name, kind, shape):
     return _bytes(1, name) + _bytes(2, _bytes(1, _int(1, ELEMENT[kind]) + _bytes(2, dims)))
 
 
-def model(nodes, inputs, outputs, initializers=None, opset=17, domains=()):
-    """A ModelProto. initializers: {name: array}; domains: further (domain, version) pairs."""
+def function(name, inputs, outputs, nodes, domain="local", opset=17):
+    """A FunctionProto; its nodes are of ai.onnx and of its own domain."""
+    opsets = [("", opset), (domain, 1)]
+    return (
+        _bytes(1, name)
+        + b"".join(_bytes(4, i) for i in inputs)
+        + b"".join(_bytes(5, o) for o in outputs)
+        + b"".join(_bytes(7, n) for n in nodes)
+        + b"".join(_bytes(9, _bytes(1, d) + _int(2, v)) for d, v in opsets)
+        + _bytes(10, domain)
+    )
+
+
+def model(nodes, inputs, outputs, initializers=None, opset=17, domains=(), functions=(), metadata=()):
+    """A ModelProto. initializers: {name: array}; domains: further (domain, version) pairs; metadata: (key, text) pairs."""
     graph = (
         b"".join(_bytes(1, n) for n in nodes)
         + _bytes(2, "graph")
-        + b"".join(_bytes(5, tensor(n, np.asarray(a))) for n, a in (initializers or {}).items())
+        + b"".join(_bytes(5, _initializer(n, a)) for n, a in (initializers or {}).items())
         + b"".join(_bytes(11, v) for v in inputs)
         + b"".join(_bytes(12, v) for v in outputs)
     )
     opsets = [("", opset), *domains]
-    return _int(1, 8) + _bytes(7, graph) + b"".join(_bytes(8, _bytes(1, d) + _int(2, v)) for d, v in opsets)
+    return (
+        _int(1, 8)
+        + _bytes(7, graph)
+        + b"".join(_bytes(8, _bytes(1, d) + _int(2, v)) for d, v in opsets)
+        + b"".join(_bytes(14, _bytes(1, k) + _bytes(2, v)) for k, v in metadata)
+        + b"".join(_bytes(25, f) for f in functions)
+    )
 
 
 def write(path, *arguments, **keywords):

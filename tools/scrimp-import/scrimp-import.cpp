@@ -3,6 +3,7 @@
 #include "scrimp/Eval/Interpreter.h"
 #include "scrimp/Import/NodeTests.h"
 #include "scrimp/Import/Onnx.h"
+#include "scrimp/Support/Messages.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
@@ -21,6 +22,8 @@ static LogicalResult fail(const llvm::Twine &message) {
 
 /// The first rows of a .npy file (format version 1, C order) as a tensor of `type`.
 static FailureOr<HostTensor> readNpy(StringRef path, RankedTensorType type) {
+  if (std::string problem = whyNotReadable(path); !problem.empty())
+    return fail("'" + path + "' " + problem);
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer || (*buffer)->getBuffer().size() < 10 || !(*buffer)->getBuffer().starts_with("\x93NUMPY"))
     return fail("'" + path + "' is not a .npy file");
@@ -114,7 +117,7 @@ int main(int argc, char **argv) {
 
   MLIRContext context(MLIRContext::Threading::DISABLED);
   ScopedDiagnosticHandler handler(&context, [](Diagnostic &diagnostic) {
-    llvm::errs() << "scrimp-import: error: " << diagnostic << "\n";
+    llvm::errs() << "scrimp-import: error: " << onOneLine(diagnostic.str()) << "\n";
     return success();
   });
   ImportOptions options;
@@ -143,7 +146,7 @@ int main(int argc, char **argv) {
   if (failed(model))
     return 1;
   for (const std::string &note : model->notes)
-    llvm::errs() << "scrimp-import: " << note << "\n";
+    llvm::errs() << "scrimp-import: " << onOneLine(note) << "\n";
   if (!quiet && !evaluate)
     model->module->print(llvm::outs(), OpPrintingFlags().enableDebugInfo(locations).elideLargeElementsAttrs(16));
   if (!evaluate)

@@ -2,6 +2,7 @@
 // fusion, bit for bit. For tests.
 #include "scrimp/Codegen/Verify.h"
 #include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Support/Messages.h"
 #include "scrimp/Transforms/Passes.h"
 
 #include "mlir/Parser/Parser.h"
@@ -70,6 +71,10 @@ int main(int argc, char **argv) {
   context.printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
   std::string error;
+  if (std::string problem = whyNotReadable(input); input != "-" && !problem.empty()) {
+    llvm::errs() << "scrimp-kernel-test: error: '" << input << "' " << problem << "\n";
+    return 1;
+  }
   auto file = openInputFile(input, &error);
   if (!file) {
     llvm::errs() << "scrimp-kernel-test: error: " << error << "\n";

@@ -1,6 +1,7 @@
 // scrimp-run: interprets a function of a module and prints its results, in fp64 or exactly typed.
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Eval/Interpreter.h"
+#include "scrimp/Support/Messages.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/Parser/Parser.h"
@@ -47,6 +48,10 @@ int main(int argc, char **argv) {
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   llvm::SourceMgr sources;
   std::string error;
+  if (std::string problem = whyNotReadable(input); input != "-" && !problem.empty()) {
+    llvm::errs() << "scrimp-run: error: '" << input << "' " << problem << "\n";
+    return 1;
+  }
   auto file = openInputFile(input, &error);
   if (!file) {
     llvm::errs() << "scrimp-run: error: " << error << "\n";

@@ -18,6 +18,10 @@ int64_t bytesOf(Value value);
 std::string userNameOf(Value value);
 std::string userNameOf(Operation *op);
 
+/// Where that is in what the user wrote: file:line:column, or the name of the model's node, parameter or file; empty
+/// when the location is unknown.
+std::string userLocation(Location loc);
+
 /// A block of bytes. `root` is its whole extent: an argument, or the op result that makes it.
 struct Storage {
   Value root;

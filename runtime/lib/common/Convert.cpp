@@ -90,6 +90,7 @@ bool storeInteger(DType type, char *target, int64_t i, int64_t value) {
 
 int64_t fileTypeBytes(FileType type) { return fileTypes[static_cast<int>(type)].bytes; }
 const char *fileTypeName(FileType type) { return fileTypes[static_cast<int>(type)].name; }
+bool fileTypeIsFloat(FileType type) { return fileTypes[static_cast<int>(type)].isFloat; }
 
 bool sameRepresentation(FileType from, DType to) {
   switch (to) {
@@ -122,8 +123,12 @@ int64_t convertElements(FileType from, const char *source, DType to, char *targe
     return -1;
   }
   if (fileTypes[static_cast<int>(from)].isFloat) {
-    for (int64_t i = 0; i < count; ++i)
-      storeElement(to, target, i, loadFloat(from, source, i));
+    for (int64_t i = 0; i < count; ++i) {
+      double value = loadFloat(from, source, i);
+      storeElement(to, target, i, value);
+      if (std::isinf(loadElement(to, target, i)) && !std::isinf(value))
+        return i;
+    }
     return -1;
   }
   for (int64_t i = 0; i < count; ++i)

@@ -181,9 +181,9 @@ Status readElements(const File &file, const StoredTensor &tensor, int64_t begin,
       return status;
     int64_t bad = convertElements(tensor.type, buffer.data(), to, target + done * elementBytes(to), part);
     if (bad >= 0)
-      return Status::error("'%s': element %lld is %s, which %s does not hold exactly", file.path().c_str(),
+      return Status::error("'%s': element %lld is %s, which %s does not hold%s", file.path().c_str(),
                            (long long)(begin + done + bad), valueText(tensor.type, buffer.data(), bad).c_str(),
-                           dtypeName(to));
+                           dtypeName(to), fileTypeIsFloat(tensor.type) ? "" : " exactly");
   }
   return Status::ok();
 }

@@ -18,6 +18,19 @@ static const program::Hyperparameter *findHyperparameter(const program::Program 
   return nullptr;
 }
 
+/// What a value should have been; null if it may be.
+static const char *expectedInstead(ValueRange range, double value) {
+  switch (range) {
+  case ValueRange::nonNegative:
+    return std::isfinite(value) && value >= 0 ? nullptr : "a finite number from 0 up";
+  case ValueRange::belowOne:
+    return value >= 0 && value < 1 ? nullptr : "a number from 0 to below 1";
+  case ValueRange::positive:
+    return value > 0 ? nullptr : "a number above 0 (inf: without a bound)";
+  }
+  return nullptr;
+}
+
 /// The flags that the program understands, checked against PyTorch's ranges.
 static Status checkHyperparameters(const program::Program *program, const Options &options) {
   for (size_t i = 0; i < std::size(hyperparameterTable); ++i) {
@@ -29,9 +42,8 @@ static Status checkHyperparameters(const program::Program *program, const Option
       return Status::error("%s: this executable was compiled without %s (its optimizer is %s); recompile with %s",
                            info.flag, info.name, optimizer.empty() ? "unnamed" : optimizer.c_str(), info.recompile);
     double value = options.values.*info.value;
-    if (std::isnan(value) || value < 0 || (info.belowOne && value >= 1))
-      return Status::error("%s is %g, expected a number from 0%s", info.flag, value,
-                           info.belowOne ? " to below 1" : " up");
+    if (const char *expected = expectedInstead(info.range, value))
+      return Status::error("%s is %g, expected %s", info.flag, value, expected);
   }
   return Status::ok();
 }
@@ -162,8 +174,8 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
   options.scheduleGiven = scheduleFlag->count();
   options.warmupGiven = warmupFlag->count();
   options.lrMinGiven = lrMinFlag->count();
-  if (!(options.schedule.lrMin >= 0))
-    return Status::error("--lr-min is %g, expected a number from 0 up", options.schedule.lrMin);
+  if (const char *expected = expectedInstead(ValueRange::nonNegative, options.schedule.lrMin))
+    return Status::error("--lr-min is %g, expected %s", options.schedule.lrMin, expected);
   if (onNan != "stop" && onNan != "skip")
     return Status::error("--on-nan is '%s', expected stop or skip", onNan.c_str());
   options.skipNan = onNan == "skip";

@@ -1,8 +1,8 @@
 // Headers of .safetensors files: eight bytes of length, a JSON object, then the data without holes.
+#include "Json.h"
 #include "scrimp/runtime/TensorFile.h"
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 namespace scrimp::runtime {
 
@@ -36,9 +36,12 @@ Result<std::map<std::string, StoredTensor>> readSafetensorsHeader(const File &fi
   std::string text(length, '\0');
   if (Status status = file.read(8, text.data(), length); status.failed())
     return status;
-  nlohmann::json header = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  std::string repeated;
+  nlohmann::json header = parseJson(text, repeated);
   if (!header.is_object())
     return Status::error("'%s' has a malformed .safetensors header", path);
+  if (!repeated.empty())
+    return Status::error("'%s' holds '%s' twice; it is damaged, write it again", path, repeated.c_str());
   uint64_t dataStart = 8 + length;
   std::map<std::string, StoredTensor> tensors;
   std::vector<std::pair<uint64_t, uint64_t>> spans;

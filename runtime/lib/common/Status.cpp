@@ -34,11 +34,18 @@ Status Status::error(const char *fmt, ...) {
 Status Status::errorText(std::string text) {
   Status status;
   status.hasFailed = true;
-  // User data may carry newlines; a message is one line.
-  for (char &c : text)
-    if (c == '\n' || c == '\r')
-      c = ' ';
-  status.text = std::move(text);
+  // Names from files may carry control characters; a message is one line.
+  for (char c : text)
+    if (c == '\n')
+      status.text += "\\n";
+    else if (c == '\t')
+      status.text += "\\t";
+    else if (c == '\r')
+      status.text += "\\r";
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F)
+      status.text += format("\\x%02X", static_cast<unsigned char>(c));
+    else
+      status.text += c;
   return status;
 }
 

@@ -1,9 +1,9 @@
 // First values of tensors.
 #include "scrimp/runtime/Weights.h"
+#include "Json.h"
 #include "scrimp/runtime/Random.h"
 #include "scrimp/runtime/TensorFile.h"
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
@@ -107,9 +107,12 @@ static Result<std::vector<std::string>> shardPaths(const std::string &path) {
   Result<std::string> text = readText(path, 64 << 20);
   if (text.failed())
     return text.status();
-  nlohmann::json index = nlohmann::json::parse(*text, nullptr, false);
+  std::string repeated;
+  nlohmann::json index = parseJson(*text, repeated);
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
     return Status::error("'%s' is no safetensors index: it has no weight_map", path.c_str());
+  if (!repeated.empty())
+    return Status::error("'%s' holds '%s' twice; it is damaged, write it again", path.c_str(), repeated.c_str());
   size_t slash = path.rfind('/');
   std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
   std::set<std::string> shards;
@@ -127,6 +130,24 @@ static std::string firstNames(const std::vector<std::string> &names) {
   for (size_t i = 0; i < names.size() && i < 8; ++i)
     text += (i ? ", '" : "'") + names[i] + "'";
   return names.size() > 8 ? text + format(" and %zu more", names.size() - 8) : text;
+}
+
+/// Whether two stored tensors are the same to the bit.
+static Result<bool> areEqual(const File &fileA, const StoredTensor &a, const File &fileB, const StoredTensor &b) {
+  if (a.type != b.type || a.shape != b.shape)
+    return false;
+  std::vector<char> left(1 << 16), right(1 << 16);
+  uint64_t bytes = static_cast<uint64_t>(a.elements() * fileTypeBytes(a.type));
+  for (uint64_t done = 0; done < bytes; done += left.size()) {
+    uint64_t count = std::min<uint64_t>(left.size(), bytes - done);
+    if (Status status = fileA.read(a.offset + done, left.data(), count); status.failed())
+      return status;
+    if (Status status = fileB.read(b.offset + done, right.data(), count); status.failed())
+      return status;
+    if (memcmp(left.data(), right.data(), count))
+      return false;
+  }
+  return true;
 }
 
 Status initializeFrom(const Program *program, const std::string &path, char *arena) {
@@ -162,12 +183,23 @@ Status initializeFrom(const Program *program, const std::string &path, char *are
     for (const flatbuffers::String *alias : items(tensor->aliases()))
       names.push_back(alias->str());
     std::string match;
-    for (const std::string &name : names)
-      if (stored.count(name)) {
-        used.insert(name);
-        if (match.empty())
-          match = name;
+    for (const std::string &name : names) {
+      if (!stored.count(name))
+        continue;
+      used.insert(name);
+      if (match.empty()) {
+        match = name;
+        continue;
       }
+      const Found &first = stored[match], &second = stored[name];
+      Result<bool> equal = areEqual(files[first.file], first.tensor, files[second.file], second.tensor);
+      if (equal.failed())
+        return Status::error("--init-from: %s", equal.status().message().c_str());
+      if (!*equal)
+        return Status::error("--init-from: '%s' and '%s' are one parameter of the model, but '%s' gives them different "
+                             "values; leave one of them out",
+                             match.c_str(), name.c_str(), path.c_str());
+    }
     if (match.empty())
       missing.push_back(names.front());
     else
@@ -194,7 +226,7 @@ Status initializeFrom(const Program *program, const std::string &path, char *are
     if (Status status = readElements(files[found.file], found.tensor, 0, elementCount(tensor->shape()), tensor->dtype(),
                                      arena + tensor->offset(), buffer);
         status.failed())
-      return Status::error("--init-from: %s", status.message().c_str());
+      return Status::error("--init-from: tensor '%s' of %s", name.c_str(), status.message().c_str());
   }
   return Status::ok();
 }

@@ -27,28 +27,32 @@ struct Hyperparameters {
          nesterov = 0;
 };
 
+/// Which values of a flag are allowed: torch.optim's own checks, and nothing that makes every weight infinite.
+enum class ValueRange { nonNegative, belowOne, positive };
+
 /// One flag that a program may understand.
 struct HyperparameterInfo {
   const char *name; // in Program.hyperparameters
   const char *flag; // on the command line
   double Hyperparameters::*value;
-  bool belowOne;         // valid: [0, 1) rather than [0, inf]
+  ValueRange range;
   const char *recompile; // how to get a program that has it
   const char *help;
 };
 
 inline constexpr HyperparameterInfo hyperparameterTable[] = {
-    {"lr", "--lr", &Hyperparameters::lr, false, "--optimizer sgd, adam or adamw", "learning rate"},
-    {"beta1", "--beta1", &Hyperparameters::beta1, true, "--optimizer adam or adamw", "decay of the first moment"},
-    {"beta2", "--beta2", &Hyperparameters::beta2, true, "--optimizer adam or adamw", "decay of the second moment"},
-    {"eps", "--eps", &Hyperparameters::eps, false, "--optimizer adam or adamw", "added to the denominator"},
-    {"weight_decay", "--weight-decay", &Hyperparameters::weightDecay, false, "--weight-decay", "weight decay"},
-    {"clip_norm", "--clip-norm", &Hyperparameters::clipNorm, false, "--clip-grad-norm",
+    {"lr", "--lr", &Hyperparameters::lr, ValueRange::nonNegative, "--optimizer sgd, adam or adamw", "learning rate"},
+    {"beta1", "--beta1", &Hyperparameters::beta1, ValueRange::belowOne, "--optimizer adam or adamw", "decay of the first moment"},
+    {"beta2", "--beta2", &Hyperparameters::beta2, ValueRange::belowOne, "--optimizer adam or adamw", "decay of the second moment"},
+    {"eps", "--eps", &Hyperparameters::eps, ValueRange::nonNegative, "--optimizer adam or adamw", "added to the denominator"},
+    {"weight_decay", "--weight-decay", &Hyperparameters::weightDecay, ValueRange::nonNegative, "--weight-decay", "weight decay"},
+    {"clip_norm", "--clip-norm", &Hyperparameters::clipNorm, ValueRange::positive, "--clip-grad-norm",
      "greatest global norm of the gradient"},
-    {"momentum", "--momentum", &Hyperparameters::momentum, false, "--optimizer sgd --momentum", "momentum"},
-    {"dampening", "--dampening", &Hyperparameters::dampening, false, "--optimizer sgd --momentum",
+    {"momentum", "--momentum", &Hyperparameters::momentum, ValueRange::nonNegative, "--optimizer sgd --momentum", "momentum"},
+    {"dampening", "--dampening", &Hyperparameters::dampening, ValueRange::nonNegative,
+     "--optimizer sgd --momentum, without --nesterov",
      "dampening of the momentum"},
-    {"nesterov", "--nesterov", &Hyperparameters::nesterov, false, "--optimizer sgd --momentum --nesterov",
+    {"nesterov", "--nesterov", &Hyperparameters::nesterov, ValueRange::nonNegative, "--optimizer sgd --momentum --nesterov",
      "Nesterov momentum (0 or 1)"},
 };
 
