@@ -335,6 +335,51 @@ def attributes(folder):
     )
 
 
+def by_hand(folder):
+    """Arguments of a model in the dialect: roles, names, batches, initial values; all errors in one run."""
+    arguments = (
+        ("tensor<3xf32>", 'scrimp.name = "a"', "'a' has no role, expected one of scrimp.input, scrimp.param, "
+         "scrimp.state and scrimp.scalar"),
+        ("tensor<3xi32>", 'scrimp.name = "b", scrimp.param = "trainable"',
+         "'b' is a trainable parameter of 'tensor<3xi32>'; only floats can be trained"),
+        ("tensor<3xf32>", 'scrimp.param = "frozen"', "argument 2 has no scrimp.name"),
+        ("tensor<0x3xf32>", 'scrimp.name = "d", scrimp.input = 0 : i64',
+         "'d' has batches of 0 samples (dimension 0 of 'tensor<0x3xf32>'), expected at least 1"),
+        ("tensor<3xf32>", 'scrimp.name = "e", scrimp.input = 1 : i64',
+         "'e' has the batch dimension 1 : i64, expected -1 (none) to 0 for 'tensor<3xf32>'"),
+        ("tensor<f32>", 'scrimp.scalar = "temperature"',
+         "argument 5 has the scrimp.scalar \"temperature\", which nothing gives; there are seed, step and "
+         "sample_base, and the optimizer's"),
+        ("tensor<2xi64>", 'scrimp.scalar = "step"',
+         "argument 6 is the scalar 'step' but of type 'tensor<2xi64>', expected rank 0"),
+        ("tensor<2x3xf32>", 'scrimp.name = "g", scrimp.input = 0 : i64', None),
+        ("tensor<3x3xf32>", 'scrimp.name = "h", scrimp.input = 0 : i64',
+         "'h' has batches of 3 samples (dimension 0 of 'tensor<3x3xf32>'), but 'g' of 2"),
+        ("tensor<2xi64>", 'scrimp.name = "i", scrimp.input = 0 : i64, scrimp.valid = array<i64: 1>',
+         "'i' has the scrimp.valid array<i64: 1>, expected array<i64: begin, end>"),
+        ("tensor<3xf32>", 'scrimp.name = "g", scrimp.state', "'g' has the name of another argument"),
+        ("tensor<3xf32>", 'scrimp.name = "j", scrimp.param = "often"',
+         "'j' has the scrimp.param \"often\", expected \"trainable\" or \"frozen\""),
+        ("tensor<3xf32>", 'scrimp.name = "k", scrimp.state, scrimp.init = {kind = "xavier"}',
+         "'k' has the scrimp.init {kind = \"xavier\"}, expected {kind = \"zeros\" | \"ones\" | \"constant\" | "
+         "\"uniform\" | \"normal\" | \"file\", a = float, b = float}"),
+        ("tensor<3xf32>", 'scrimp.name = "l", scrimp.param = "trainable", scrimp.state',
+         "'l' has several roles (scrimp.param, scrimp.state), expected one of scrimp.input, scrimp.param, "
+         "scrimp.state and scrimp.scalar"),
+        ("tensor<3xf32>", 'scrimp.name = "m", scrimp.param = "frozen", scrimp.aliases = ["g"]',
+         "'m' has the alias \"g\", expected a string that names nothing else"),
+        ("index", 'scrimp.name = "n"', "'n' is 'index', expected a tensor of static shape"),
+    )
+    lines = [f"  %a{i}: {kind} {{{attributes}}}" for i, (kind, attributes, _) in enumerate(arguments)]
+    text = "func.func @main(\n" + ",\n".join(lines) + ") -> (tensor<3xf32> {scrimp.output = \"loss\"}) {\n"
+    refuse(
+        folder,
+        "roles.mlir",
+        (text + "  return %a0 : tensor<3xf32>\n}\n").encode(),
+        *(f"FOLDER/roles.mlir:{2 + i}:3: {message}" for i, (_, _, message) in enumerate(arguments) if message),
+    )
+
+
 def names(folder):
     """Control characters in names are escaped: a message is one line, and steers no terminal."""
     evil = "x\nscrimp-compile: error: \x1b[31mgone\t"
@@ -920,6 +965,7 @@ if __name__ == "__main__":
             special_files,
             graphs,
             attributes,
+            by_hand,
             names,
             training,
             outputs,

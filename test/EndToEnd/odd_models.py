@@ -1,0 +1,184 @@
+"""Models that no exporter writes, by hand in the dialect, against what NumPy computes in a few lines.
+
+    python odd_models.py FOLDER [NAME ...]
+"""
+
+import numpy as np
+
+import harness
+from bad_input import expect, write_safetensors
+from harness import check, compile_model, train, train_steps
+
+QUADRATIC = """
+func.func @main(%w: tensor<3xf64> {scrimp.name = "w", scrimp.param = "trainable", scrimp.init = {kind = "ones"}},
+                %x: tensor<3xf64> {scrimp.name = "x", scrimp.input = -1 : i64})
+    -> (tensor<f64> {scrimp.output = "loss"}) {
+  %d = scrimp.sub %w, %x : tensor<3xf64>
+  %s = scrimp.mul %d, %d : tensor<3xf64>
+  %l = scrimp.reduce sum, %s [0] : tensor<3xf64> -> tensor<f64>
+  return %l : tensor<f64>
+}
+"""
+X = np.array([0.5, -2.0, 3.0])
+
+NO_DATA = """
+func.func @main(%w: tensor<3xf64> {scrimp.name = "w", scrimp.param = "trainable", scrimp.init = {kind = "ones"}})
+    -> (tensor<f64> {scrimp.output = "loss"}) {
+  %s = scrimp.mul %w, %w : tensor<3xf64>
+  %l = scrimp.reduce sum, %s [0] : tensor<3xf64> -> tensor<f64>
+  return %l : tensor<f64>
+}
+"""
+
+
+def build(folder, name, text, *flags):
+    (folder / f"{name}.mlir").write_text(text)
+    compile_model(folder / f"{name}.mlir", folder / name, *flags)
+    return folder / name
+
+
+def close(found, expected, what, tolerance=1e-14):
+    found, expected = np.asarray(found), np.asarray(expected)
+    check(
+        found.shape == expected.shape and np.allclose(found, expected, rtol=tolerance, atol=tolerance),
+        f"{what}: {found.tolist()}\nexpected {expected.tolist()}",
+    )
+
+
+def sgd(steps, lr=1e-3, momentum=None, dampening=0.0, nesterov=False, weight_decay=0.0):
+    """torch.optim.SGD as its documentation writes it, on the quadratic: losses and final weights."""
+    w, buffer, losses = np.ones(3), None, []
+    for _ in range(steps):
+        losses.append(((w - X) ** 2).sum())
+        g = 2 * (w - X) + weight_decay * w
+        if momentum is not None:
+            buffer = g if buffer is None else momentum * buffer + (1 - dampening) * g
+            g = g + momentum * buffer if nesterov else buffer
+        w = w - lr * g
+    return losses, w
+
+
+def optimizers(folder):
+    """Momentum, dampening, Nesterov and weight decay follow PyTorch's SGD step by step, also over a resume."""
+    np.save(folder / "x.npy", X)
+    data = ["--data", f"x={folder}/x.npy", "--steps", "6"]
+    variants = {
+        "plain": ((), dict(lr=0.1)),
+        "decay": ((), dict(lr=0.1, weight_decay=0.3)),
+        "momentum": (("--momentum",), dict(lr=0.1, momentum=0.8)),
+        "dampening": (("--momentum",), dict(lr=0.1, momentum=0.8, dampening=0.4, weight_decay=0.05)),
+        "nesterov": (("--momentum", "--nesterov"), dict(lr=0.1, momentum=0.8, weight_decay=0.05)),
+        "heavy": (("--momentum",), dict(lr=0.02, momentum=1.0)),
+    }
+    for name, (compile_flags, values) in variants.items():
+        program = build(folder, name, QUADRATIC, "--optimizer", "sgd", *compile_flags)
+        flags = [f for key, value in values.items() for f in ("--" + key.replace("_", "-"), value)]
+        save = folder / f"{name}-save"
+        steps = train_steps(program, folder / f"{name}.jsonl", *data, *flags, "--save", save, "--save-every", "2")
+        losses, w = sgd(6, nesterov="--nesterov" in compile_flags, **values)
+        close([s["loss"] for s in steps], losses, f"losses of {name}")
+        close(harness.weights(save)["w"], w, f"weights of {name}")
+        again = train_steps(
+            program, folder / f"{name}-again.jsonl", *data, "--resume", save / "step-000002", "--save", folder / "again"
+        )
+        check([s["loss"] for s in again] == [s["loss"] for s in steps[2:]], f"{name}, resumed without its flags")
+
+
+def adam(folder):
+    """Adam's weight decay goes through the moments, AdamW's does not."""
+    np.save(folder / "x.npy", X)
+    for name, flags in (("adam", ["--weight-decay", "0.1"]), ("adamw", [])):
+        program = build(folder, name, QUADRATIC, "--optimizer", name)
+        values = ["--lr", "0.05", "--beta1", "0.8", "--beta2", "0.95", "--eps", "1e-3", *flags]
+        steps = train_steps(
+            program, folder / f"{name}.jsonl", "--data", f"x={folder}/x.npy", "--steps", "5", *values
+        )
+        w, m, v, losses = np.ones(3), np.zeros(3), np.zeros(3), []
+        for t in range(1, 6):
+            losses.append(((w - X) ** 2).sum())
+            g = 2 * (w - X)
+            if name == "adam":
+                g = g + 0.1 * w
+            else:
+                w = w * (1 - 0.05 * 0.01)  # the default decay
+            m, v = 0.8 * m + 0.2 * g, 0.95 * v + 0.05 * g * g
+            w = w - 0.05 * (m / (1 - 0.8**t)) / (np.sqrt(v / (1 - 0.95**t)) + 1e-3)
+        close([s["loss"] for s in steps], losses, f"losses of {name}", 1e-12)
+
+
+def without_data(folder):
+    """A loss of the parameters alone trains; there is no epoch, so the number of steps must be said."""
+    program = build(folder, "train", NO_DATA, "--optimizer", "sgd")
+    expect(
+        folder,
+        [program],
+        "train: error: the model has no input with a batch dimension, so an epoch has no length; give --steps N",
+    )
+    steps = train_steps(program, folder / "m.jsonl", "--steps", "3", "--lr", "0.1")
+    close([s["loss"] for s in steps], [3 * 0.8 ** (2 * i) for i in range(3)], "losses")
+    check([s["samples"] for s in steps] == [1, 2, 3], f"samples {[s['samples'] for s in steps]}")
+    expect(
+        folder,
+        [program, "--steps", "1", "--data", f"x={folder}/x.npy"],
+        "train: error: --data x: the model has no such input, its inputs are none",
+    )
+    # The same for data that all samples share: there is an evaluation too.
+    shared = build(folder, "shared", QUADRATIC, "--optimizer", "sgd")
+    np.save(folder / "x.npy", X)
+    np.save(folder / "y.npy", X + 1)
+    data = ["--data", f"x={folder}/x.npy", "--eval-data", f"x={folder}/y.npy", "--steps", "1", "--lr", "0"]
+    train(shared, "--metrics", folder / "s.jsonl", *data)
+    found = harness.read_metrics(folder / "s.jsonl")
+    close(found[0]["loss"], ((1 - X) ** 2).sum(), "loss")
+    close(found[1]["eval_loss"], (X**2).sum(), "evaluation's loss")
+
+
+DROPOUT = """
+func.func @main(%w: tensor<32x1000xf64> {scrimp.name = "w", scrimp.param = "trainable", scrimp.init = {kind = "ones"}},
+                %x: tensor<32x1000xf64> {scrimp.name = "x", scrimp.input = 0 : i64},
+                %seed: tensor<i64> {scrimp.name = "seed", scrimp.scalar = "seed"},
+                %step: tensor<i64> {scrimp.name = "step", scrimp.scalar = "step"},
+                %base: tensor<i64> {scrimp.name = "sample_base", scrimp.scalar = "sample_base"})
+    -> (tensor<f64> {scrimp.output = "loss"}) {
+  %p = scrimp.mul %w, %x : tensor<32x1000xf64>
+  %d = scrimp.dropout %p, %seed, %step, %base {key = 0 : i64, batch_dim = 0 : i64, samples = 32 : i64, p = 0.25 : f64}
+      : tensor<32x1000xf64>
+  %l = scrimp.reduce sum, %d [0, 1] : tensor<32x1000xf64> -> tensor<f64>
+  return %l : tensor<f64>
+}
+"""
+
+
+def dropout(folder):
+    """The backward pass has the forward's mask; the share kept is 1 - p; masks change with the step; evaluation has
+    none."""
+    x = np.arange(1.0, 32001.0).reshape(32, 1000)
+    np.save(folder / "x.npy", x)
+    program = build(folder, "train", DROPOUT, "--optimizer", "sgd")
+    files = ["--data", f"x={folder}/x.npy", "--eval-data", f"x={folder}/x.npy", "--no-shuffle"]
+    flags = ["--steps", "4", "--lr", "1", "--save", folder / "save", "--save-every", "1", "--eval-every", "1"]
+    train(program, "--metrics", folder / "m.jsonl", *files, *flags)
+    metrics = harness.read_metrics(folder / "m.jsonl")
+    losses = [m["loss"] for m in metrics if "loss" in m]
+    evaluations = [m["eval_loss"] for m in metrics if "eval_loss" in m]
+    before, masks = np.ones((32, 1000)), []
+    for step in range(4):
+        after = harness.read_safetensors(folder / "save" / f"step-{step + 1:06d}" / "model.safetensors")["w"]
+        mask = (before - after) / x * 0.75  # the gradient of w is mask / (1 - p) x
+        close(mask, np.round(mask), f"step {step + 1}: the mask is 0 or 1", 1e-9)
+        mask = np.round(mask)
+        close(losses[step], (mask * before * x).sum() / 0.75, f"step {step + 1}: loss by the backward's mask", 1e-12)
+        close(evaluations[step], (after * x).sum(), f"step {step + 1}: evaluation", 1e-12)
+        masks.append(mask)
+        before = after
+    # 32000 draws of 0.75: mean 24000, standard deviation 77; each row 750, 14; two masks agree in 10/16 of places, 87.
+    for mask in masks:
+        check(abs(mask.sum() - 24000) < 5 * 77, f"kept {mask.sum()} of 32000")
+        check((abs(mask.sum(axis=1) - 750) < 5 * 14).all(), f"kept by sample: {mask.sum(axis=1)}")
+    for i in range(3):
+        agree = (masks[i] == masks[i + 1]).sum()
+        check(abs(agree - 20000) < 5 * 87, f"masks {i + 1} and {i + 2} agree in {agree} of 32000 places")
+
+
+if __name__ == "__main__":
+    harness.main([optimizers, adam, without_data, dropout])
