@@ -1,5 +1,7 @@
 #include "scrimp/Dialect/Scrimp.h"
 
+#include "mlir/IR/PatternMatch.h"
+
 using namespace mlir;
 using namespace mlir::scrimp;
 
@@ -44,6 +46,18 @@ void MatmulOp::build(OpBuilder &builder, OperationState &state, Value a, Value b
   absorbTranspose(a, transposeA);
   absorbTranspose(b, transposeB);
   build(builder, state, tensorType(a).clone(matmulShape(a, b, transposeA, transposeB)), a, b, transposeA, transposeB);
+}
+
+/// Another library call, so other bits: transposes settle while the graph is built, before rematerialization.
+LogicalResult MatmulOp::canonicalize(MatmulOp op, PatternRewriter &rewriter) {
+  Value a = op.getA(), b = op.getB();
+  bool transposeA = op.getTransposeA(), transposeB = op.getTransposeB();
+  absorbTranspose(a, transposeA);
+  absorbTranspose(b, transposeB);
+  if (a == op.getA() && b == op.getB())
+    return failure();
+  rewriter.replaceOpWithNewOp<MatmulOp>(op, a, b, transposeA, transposeB);
+  return success();
 }
 
 LogicalResult MatmulOp::verify() {

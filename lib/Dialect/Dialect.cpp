@@ -33,6 +33,16 @@ int64_t mlir::scrimp::defaultFlops(Operation *op) {
   return kernel && kernel.getKernelFamily() == KernelFamily::View ? 0 : elements;
 }
 
+bool mlir::scrimp::isSplatOf(Attribute value, std::optional<double> expected) {
+  auto splat = dyn_cast_or_null<SplatElementsAttr>(value);
+  if (!splat || !expected)
+    return false;
+  if (!isa<FloatType>(splat.getElementType()))
+    return splat.getSplatValue<APInt>().getSExtValue() == static_cast<int64_t>(*expected);
+  double found = splat.getSplatValue<APFloat>().convertToDouble();
+  return found == *expected && std::signbit(found) == std::signbit(*expected);
+}
+
 OpFoldResult mlir::scrimp::foldExactly(Operation *op, ArrayRef<Attribute> operands) {
   auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
   auto eval = dyn_cast<EvalOp>(op);

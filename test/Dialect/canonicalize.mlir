@@ -198,3 +198,100 @@ func.func @indexing() -> (tensor<3xi64>, tensor<2xi64>, tensor<2xi64>, tensor<i6
   %m = scrimp.arg_max %x {dim = 0} : tensor<3xi64> -> tensor<i64>
   return %s, %g, %h, %m : tensor<3xi64>, tensor<2xi64>, tensor<2xi64>, tensor<i64>
 }
+
+// -----
+
+// What leaves every bit alone goes. x + 0 is not x: it turns -0 into 0.
+// CHECK-LABEL: @neutral(
+// CHECK-SAME: %[[X:.*]]: tensor<4xf32>, %[[I:.*]]: tensor<4xi64>, %[[B:.*]]: tensor<4xi1>
+// CHECK-DAG: %[[ZERO:.*]] = scrimp.constant dense<0.000000e+00>
+// CHECK-DAG: %[[A:.*]] = scrimp.add %[[X]], %[[ZERO]]
+// CHECK-DAG: %[[S:.*]] = scrimp.sub %[[X]], %{{.*}}
+// CHECK: return %[[A]], %[[X]], %[[S]], %[[X]], %[[X]], %[[X]], %[[I]], %[[I]], %[[B]], %[[B]]
+func.func @neutral(%x: tensor<4xf32>, %i: tensor<4xi64>, %b: tensor<4xi1>)
+    -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xi64>,
+        tensor<4xi64>, tensor<4xi1>, tensor<4xi1>) {
+  %zero = scrimp.constant dense<0.0> : tensor<4xf32>
+  %minus_zero = scrimp.constant dense<-0.0> : tensor<4xf32>
+  %one = scrimp.constant dense<1.0> : tensor<4xf32>
+  %none = scrimp.constant dense<0> : tensor<4xi64>
+  %unit = scrimp.constant dense<1> : tensor<4xi64>
+  %yes = scrimp.constant dense<true> : tensor<4xi1>
+  %no = scrimp.constant dense<false> : tensor<4xi1>
+  %0 = scrimp.add %x, %zero : tensor<4xf32>
+  %1 = scrimp.add %minus_zero, %x : tensor<4xf32>
+  %2 = scrimp.sub %x, %minus_zero : tensor<4xf32>
+  %3 = scrimp.sub %x, %zero : tensor<4xf32>
+  %4 = scrimp.mul %one, %x : tensor<4xf32>
+  %5 = scrimp.div %x, %one : tensor<4xf32>
+  %6 = scrimp.add %none, %i : tensor<4xi64>
+  %7 = scrimp.mul %i, %unit : tensor<4xi64>
+  %8 = scrimp.and %b, %yes : tensor<4xi1>
+  %9 = scrimp.or %no, %b : tensor<4xi1>
+  return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9
+    : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xi64>,
+      tensor<4xi64>, tensor<4xi1>, tensor<4xi1>
+}
+
+// -----
+
+// CHECK-LABEL: @moves_ones(
+// CHECK: %[[A:.*]] = scrimp.reshape %{{.*}} : tensor<1x3x1x5xf32> -> tensor<3x1x1x5xf32>
+// CHECK: %[[B:.*]] = scrimp.transpose
+// CHECK: return %[[A]], %[[B]]
+func.func @moves_ones(%x: tensor<1x3x1x5xf32>) -> (tensor<3x1x1x5xf32>, tensor<1x5x1x3xf32>) {
+  %a = scrimp.transpose %x [1, 0, 2, 3] : tensor<1x3x1x5xf32> -> tensor<3x1x1x5xf32>
+  %b = scrimp.transpose %x [0, 3, 2, 1] : tensor<1x3x1x5xf32> -> tensor<1x5x1x3xf32>
+  return %a, %b : tensor<3x1x1x5xf32>, tensor<1x5x1x3xf32>
+}
+
+// -----
+
+// The second piece spans both operands.
+// CHECK-LABEL: @slice_of_concat(
+// CHECK-SAME: %[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<6xf32>, %[[E:.*]]: tensor<0xf32>
+// CHECK: %[[C:.*]] = scrimp.concat %[[X]], %[[Y]] {dim = 0 : i64}
+// CHECK: %[[A:.*]] = scrimp.slice %[[Y]] [5] [-2] : tensor<6xf32> -> tensor<3xf32>
+// CHECK: %[[B:.*]] = scrimp.slice %[[C]] [3] [1]
+// CHECK: return %[[A]], %[[B]]
+func.func @slice_of_concat(%x: tensor<4xf32>, %y: tensor<6xf32>, %empty: tensor<0xf32>)
+    -> (tensor<3xf32>, tensor<2xf32>) {
+  %c = scrimp.concat %x, %empty, %y {dim = 0} : tensor<4xf32>, tensor<0xf32>, tensor<6xf32> -> tensor<10xf32>
+  %a = scrimp.slice %c [9] [-2] : tensor<10xf32> -> tensor<3xf32>
+  %b = scrimp.slice %c [3] [1] : tensor<10xf32> -> tensor<2xf32>
+  return %a, %b : tensor<3xf32>, tensor<2xf32>
+}
+
+// -----
+
+// Repeated rows stay a gather, and so do those that are not there (importing refuses them).
+// CHECK-LABEL: @constant_indices(
+// CHECK-SAME: %[[X:.*]]: tensor<9x2xf32>
+// CHECK: %[[S:.*]] = scrimp.slice %[[X]] [8, 0] [-3, 1] : tensor<9x2xf32> -> tensor<3x2xf32>
+// CHECK: %[[A:.*]] = scrimp.reshape %[[S]] : tensor<3x2xf32> -> tensor<1x3x2xf32>
+// CHECK: %[[B:.*]] = scrimp.gather
+// CHECK: %[[C:.*]] = scrimp.gather
+// CHECK: return %[[A]], %[[B]], %[[C]]
+func.func @constant_indices(%x: tensor<9x2xf32>) -> (tensor<1x3x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>) {
+  %i = scrimp.constant dense<[[-1, 5, 2]]> : tensor<1x3xi64>
+  %j = scrimp.constant dense<[4, 4]> : tensor<2xi64>
+  %k = scrimp.constant dense<[8, 9]> : tensor<2xi64>
+  %a = scrimp.gather %x, %i {dim = 0} : tensor<9x2xf32>, tensor<1x3xi64> -> tensor<1x3x2xf32>
+  %b = scrimp.gather %x, %j {dim = 0} : tensor<9x2xf32>, tensor<2xi64> -> tensor<2x2xf32>
+  %c = scrimp.gather %x, %k {dim = 0} : tensor<9x2xf32>, tensor<2xi64> -> tensor<2x2xf32>
+  return %a, %b, %c : tensor<1x3x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>
+}
+
+// -----
+
+// Nothing is padded; a product reads its operand as it lies.
+// CHECK-LABEL: @whole(
+// CHECK-SAME: %[[X:.*]]: tensor<3xf32>, %[[P:.*]]: tensor<4x2xf32>, %[[Q:.*]]: tensor<4x5xf32>
+// CHECK-NEXT: %[[Y:.*]] = scrimp.matmul %[[P]], %[[Q]] {transpose_a}
+// CHECK-NEXT: return %[[X]], %[[Y]]
+func.func @whole(%x: tensor<3xf32>, %p: tensor<4x2xf32>, %q: tensor<4x5xf32>) -> (tensor<3xf32>, tensor<2x5xf32>) {
+  %y = scrimp.pad %x [0] [1] : tensor<3xf32> -> tensor<3xf32>
+  %t = scrimp.transpose %p [1, 0] : tensor<4x2xf32> -> tensor<2x4xf32>
+  %z = scrimp.matmul %t, %q : tensor<2x4xf32>, tensor<4x5xf32> -> tensor<2x5xf32>
+  return %y, %z : tensor<3xf32>, tensor<2x5xf32>
+}

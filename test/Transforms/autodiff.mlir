@@ -9,8 +9,7 @@
 // CHECK:         %[[Y:.*]] = scrimp.add
 // CHECK-NEXT:    %[[SQUARE:.*]] = scrimp.mul %[[Y]], %[[Y]]
 // CHECK-NEXT:    %[[LOSS:.*]] = scrimp.reduce sum, %[[SQUARE]] [0, 1]
-// CHECK-NEXT:    %[[ONE:.*]] = scrimp.mul {{.*}}%[[Y]]
-// CHECK-NEXT:    %[[TWO:.*]] = scrimp.add %[[ONE]], %[[ONE]]
+// CHECK-NEXT:    %[[TWO:.*]] = scrimp.add %[[Y]], %[[Y]]
 // CHECK-NEXT:    %[[DW:.*]] = scrimp.matmul %[[X]], %[[TWO]] {transpose_a}
 // CHECK-NEXT:    return %[[LOSS]], %[[DW]]
 

@@ -15,6 +15,7 @@ def Scrimp_MatmulOp : Scrimp_LibraryOp<"matmul", [Scrimp_Differentiable]> {
   let assemblyFormat = "$a `,` $b attr-dict `:` type($a) `,` type($b) `->` type($y)";
   let builders = [OpBuilder<(ins "::mlir::Value":$a, "::mlir::Value":$b, CArg<"bool", "false">:$transposeA,
                                  CArg<"bool", "false">:$transposeB)>];
+  let hasCanonicalizeMethod = 1;
   let hasVerifier = 1;
   let extraClassDefinition = libraryDefinition;
   let extraClassDeclaration = [{

@@ -53,8 +53,9 @@ class Scrimp_UnaryOp<string mnemonic, Type type, string formula, string gradient
   }];
 }
 
+// `neutral`: the b for which the result is a, bit for bit.
 class Scrimp_BinaryOp<string mnemonic, Type type, string formula, string gradientA, string gradientB,
-                      list<Trait> traits = []>
+                      list<Trait> traits = [], string neutral = "std::nullopt">
     : Scrimp_ElementwiseBase<mnemonic, !listconcat([SameOperandsAndResultType, Scrimp_Differentiable], traits)> {
   let arguments = (ins type:$a, type:$b);
   let results = (outs type:$y);
@@ -71,7 +72,11 @@ class Scrimp_BinaryOp<string mnemonic, Type type, string formula, string gradien
                                                               ::mlir::ValueRange ivs, LoadFn load) {
       return emitBinary(*this, builder, loc, ivs, load);
     }
-    ::mlir::OpFoldResult $cppClass::fold(FoldAdaptor adaptor) { return foldExactly(*this, adaptor.getOperands()); }
+    ::mlir::OpFoldResult $cppClass::fold(FoldAdaptor adaptor) {
+      if (isSplatOf(adaptor.getB(), }] # neutral # [{))
+        return getA();
+      return foldExactly(*this, adaptor.getOperands());
+    }
     void $cppClass::buildGradient(::mlir::OpBuilder &builder, ::llvm::ArrayRef<::mlir::Value> resultGrads,
                                   ::llvm::ArrayRef<bool> needed, ::llvm::MutableArrayRef<::mlir::Value> operandGrads) {
       [[maybe_unused]] GraphExpr g(builder, getLoc(), resultGrads[0]), a(builder, getLoc(), getA()),
@@ -86,15 +91,18 @@ class Scrimp_BinaryOp<string mnemonic, Type type, string formula, string gradien
 
 //===-- Arithmetic -------------------------------------------------------------------------------------------------===//
 
-def Scrimp_AddOp : Scrimp_BinaryOp<"add", Scrimp_NumericTensor, "a + b", "g", "g", [Commutative]> {
+def Scrimp_AddOp : Scrimp_BinaryOp<"add", Scrimp_NumericTensor, "a + b", "g", "g", [Commutative], "-0.0"> {
   let summary = "a + b";
 }
-def Scrimp_SubOp : Scrimp_BinaryOp<"sub", Scrimp_NumericTensor, "a - b", "g", "-g"> { let summary = "a - b"; }
-def Scrimp_MulOp : Scrimp_BinaryOp<"mul", Scrimp_NumericTensor, "a * b", "g * b", "g * a", [Commutative]> {
+def Scrimp_SubOp : Scrimp_BinaryOp<"sub", Scrimp_NumericTensor, "a - b", "g", "-g", [], "0.0"> {
+  let summary = "a - b";
+}
+def Scrimp_MulOp : Scrimp_BinaryOp<"mul", Scrimp_NumericTensor, "a * b", "g * b", "g * a", [Commutative],
+                                   "1.0"> {
   let summary = "a * b";
 }
 def Scrimp_DivOp : Scrimp_BinaryOp<"div", Scrimp_NumericTensor, "divide(a, b)", "guard(g, 1.0 / b)",
-                                   "guard(g, -(y / b))"> {
+                                   "guard(g, -(y / b))", [], "1.0"> {
   let summary = "a / b; integers truncate towards zero, and anything / 0 is that thing";
 }
 def Scrimp_MaximumOp : Scrimp_BinaryOp<"maximum", Scrimp_NumericTensor, "maximum(a, b)",
@@ -190,13 +198,13 @@ def Scrimp_SoftplusOp : Scrimp_UnaryOp<"softplus", Scrimp_FloatTensor,
 
 //===-- Logic ------------------------------------------------------------------------------------------------------===//
 
-def Scrimp_AndOp : Scrimp_BinaryOp<"and", Scrimp_IntTensor, "bitAnd(a, b)", "g", "g", [Commutative]> {
+def Scrimp_AndOp : Scrimp_BinaryOp<"and", Scrimp_IntTensor, "bitAnd(a, b)", "g", "g", [Commutative], "-1.0"> {
   let summary = "Bitwise and";
 }
-def Scrimp_OrOp : Scrimp_BinaryOp<"or", Scrimp_IntTensor, "bitOr(a, b)", "g", "g", [Commutative]> {
+def Scrimp_OrOp : Scrimp_BinaryOp<"or", Scrimp_IntTensor, "bitOr(a, b)", "g", "g", [Commutative], "0.0"> {
   let summary = "Bitwise or";
 }
-def Scrimp_XorOp : Scrimp_BinaryOp<"xor", Scrimp_IntTensor, "bitXor(a, b)", "g", "g", [Commutative]> {
+def Scrimp_XorOp : Scrimp_BinaryOp<"xor", Scrimp_IntTensor, "bitXor(a, b)", "g", "g", [Commutative], "0.0"> {
   let summary = "Bitwise exclusive or";
 }
 

@@ -35,6 +35,9 @@ int64_t defaultFlops(Operation *op);
 /// results only. Null otherwise.
 OpFoldResult foldExactly(Operation *op, ArrayRef<Attribute> operands);
 
+/// Whether `value` is a splat of exactly `expected`, the sign of zero included; false for no expectation.
+bool isSplatOf(Attribute value, std::optional<double> expected);
+
 inline double divide(double a, double b) { return a / b; }
 /// The least integer by -1 is itself: two's complement wraps.
 inline int64_t divide(int64_t a, int64_t b) {

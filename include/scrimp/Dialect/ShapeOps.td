@@ -59,6 +59,7 @@ def Scrimp_TransposeOp : Scrimp_MapOp<"transpose", [Scrimp_Differentiable]> {
   let assemblyFormat = "$x $permutation attr-dict `:` type($x) `->` type($y)";
   let builders = [OpBuilder<(ins "::mlir::Value":$x, "::llvm::ArrayRef<int64_t>":$permutation)>];
   let hasFolder = 1;
+  let hasCanonicalizeMethod = 1;
   let hasVerifier = 1;
   let extraClassDefinition = mapDefinition;
 }
@@ -69,6 +70,7 @@ def Scrimp_SliceOp : Scrimp_MapOp<"slice", [Scrimp_Differentiable]> {
   let results = (outs Scrimp_Tensor:$y);
   let assemblyFormat = "$x $starts $strides attr-dict `:` type($x) `->` type($y)";
   let hasFolder = 1;
+  let hasCanonicalizeMethod = 1;
   let hasVerifier = 1;
   let extraClassDefinition = mapDefinition;
 }
@@ -79,6 +81,7 @@ def Scrimp_PadOp : Scrimp_MapOp<"pad", [Scrimp_Differentiable]> {
                    DefaultValuedAttr<F64Attr, "0.0">:$value);
   let results = (outs Scrimp_Tensor:$y);
   let assemblyFormat = "$x $starts $strides attr-dict `:` type($x) `->` type($y)";
+  let hasFolder = 1;
   let hasVerifier = 1;
   let extraClassDefinition = mapDefinition;
 }
@@ -89,6 +92,7 @@ def Scrimp_ConcatOp : Scrimp_MapOp<"concat", [Scrimp_Differentiable]> {
   let results = (outs Scrimp_Tensor:$y);
   let assemblyFormat = "$xs attr-dict `:` type($xs) `->` type($y)";
   let hasFolder = 1;
+  let hasCanonicalizeMethod = 1;
   let hasVerifier = 1;
   let extraClassDefinition = mapDefinition;
 }
@@ -104,6 +108,7 @@ def Scrimp_GatherOp : Scrimp_MapOp<"gather", [Scrimp_Differentiable]> {
   let results = (outs Scrimp_Tensor:$y);
   let assemblyFormat = "$x `,` $indices attr-dict `:` type($x) `,` type($indices) `->` type($y)";
   let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$indices, "int64_t":$dim)>];
+  let hasCanonicalizeMethod = 1;
   let hasVerifier = 1;
   let extraClassDefinition = mapDefinition;
 }

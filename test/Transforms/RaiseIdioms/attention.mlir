@@ -33,8 +33,7 @@ func.func @exported(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor
 // CHECK-LABEL: @padding(
 // CHECK-DAG: %[[ZERO:.*]] = scrimp.constant dense<0.000000e+00> : tensor<2x1x1x3xf32>
 // CHECK-DAG: %[[HIDDEN:.*]] = scrimp.constant dense<-3.40282347E+38> : tensor<2x1x1x3xf32>
-// CHECK: %[[KEEP:.*]] = scrimp.and %arg3, %{{.*}} : tensor<2x1x1x3xi1>
-// CHECK-NEXT: %[[MASK:.*]] = scrimp.select %[[KEEP]], %[[ZERO]], %[[HIDDEN]] : tensor<2x1x1x3xf32>
+// CHECK: %[[MASK:.*]] = scrimp.select %arg3, %[[ZERO]], %[[HIDDEN]] : tensor<2x1x1x3xf32>
 // CHECK-NEXT: scrimp.attention %arg0, %arg1, %arg2 mask(%[[MASK]] : tensor<2x1x1x3xf32>) {scale = 5.000000e-01 : f64}
 func.func @padding(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>, %keep: tensor<2x1x1x3xi1>) -> tensor<2x4x3x8xf32> {
   %half = scrimp.constant dense<0.5> : tensor<2x4x3x3xf32>

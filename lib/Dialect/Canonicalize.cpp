@@ -1,0 +1,87 @@
+// Rewrites to a canonical form that make other ops, where a folder can only return values. Like a folder, each keeps
+// every bit of the value.
+#include "scrimp/Dialect/Scrimp.h"
+
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+/// A transpose that only moves dimensions of size 1 moves no element.
+LogicalResult TransposeOp::canonicalize(TransposeOp op, PatternRewriter &rewriter) {
+  SmallVector<int64_t> moved;
+  for (int64_t d : op.getPermutation())
+    if (shapeOf(op.getX())[d] != 1)
+      moved.push_back(d);
+  if (!llvm::is_sorted(moved))
+    return failure();
+  rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getY().getType(), op.getX());
+  return success();
+}
+
+/// A slice out of one operand of a concat is a slice of that operand.
+LogicalResult SliceOp::canonicalize(SliceOp op, PatternRewriter &rewriter) {
+  auto concat = op.getX().getDefiningOp<ConcatOp>();
+  if (!concat || tensorType(op.getY()).getNumElements() == 0)
+    return failure();
+  int64_t dim = concat.getDim(), first = op.getStarts()[dim],
+          last = first + (shapeOf(op.getY())[dim] - 1) * op.getStrides()[dim], begin = 0;
+  for (Value x : concat.getXs()) {
+    int64_t end = begin + shapeOf(x)[dim];
+    if (std::min(first, last) >= begin && std::max(first, last) < end) {
+      SmallVector<int64_t> starts(op.getStarts());
+      starts[dim] -= begin;
+      rewriter.replaceOpWithNewOp<SliceOp>(op, op.getY().getType(), x, starts, op.getStrides());
+      return success();
+    }
+    begin = end;
+  }
+  return failure();
+}
+
+/// Empty operands add nothing; those of a concat along the same dimension join themselves.
+LogicalResult ConcatOp::canonicalize(ConcatOp op, PatternRewriter &rewriter) {
+  SmallVector<Value> parts;
+  bool changed = false;
+  for (Value x : op.getXs()) {
+    auto inner = x.getDefiningOp<ConcatOp>();
+    if (inner && inner.getDim() == op.getDim() && inner->hasOneUse()) {
+      llvm::append_range(parts, inner.getXs());
+      changed = true;
+    } else if (shapeOf(x)[op.getDim()] == 0 && op.getXs().size() > 1) {
+      changed = true;
+    } else {
+      parts.push_back(x);
+    }
+  }
+  if (!changed || parts.empty())
+    return failure();
+  rewriter.modifyOpInPlace(op, [&] { op.getXsMutable().assign(parts); });
+  return success();
+}
+
+/// Rows at constant indices, evenly spaced and each taken once (positions, a class token), are a slice; its gradient is
+/// then a pad instead of sums.
+LogicalResult GatherOp::canonicalize(GatherOp op, PatternRewriter &rewriter) {
+  DenseIntElementsAttr elements;
+  if (!matchPattern(op.getIndices(), m_Constant(&elements)) || elements.empty())
+    return failure();
+  SmallVector<int64_t> shape(shapeOf(op.getX())), indices;
+  int64_t dim = op.getDim(), size = shape[dim];
+  for (const APInt &index : elements.getValues<APInt>())
+    indices.push_back(index.getSExtValue() + (index.isNegative() ? size : 0));
+  int64_t stride = indices.size() > 1 ? indices[1] - indices[0] : 1;
+  for (auto [i, index] : llvm::enumerate(indices))
+    if (index < 0 || index >= size || index != indices[0] + static_cast<int64_t>(i) * stride)
+      return failure();
+  if (stride == 0)
+    return failure();
+  SmallVector<int64_t> starts(shape.size(), 0), strides(shape.size(), 1);
+  starts[dim] = indices[0];
+  strides[dim] = stride;
+  shape[dim] = indices.size();
+  Value slice =
+      SliceOp::create(rewriter, op.getLoc(), tensorType(op.getX()).clone(shape), op.getX(), starts, strides);
+  rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getY().getType(), slice);
+  return success();
+}
