@@ -25,6 +25,8 @@ public:
       this->argument = argument;
       checkArgument();
     }
+    for (unsigned i = 0; i < main.getNumResults(); ++i)
+      checkResult(i);
     return success(ok);
   }
 
@@ -141,10 +143,42 @@ private:
               << "\", a = float, b = float}";
   }
 
+  void checkResult(unsigned i) {
+    auto error = [&] {
+      ok = false;
+      return main.emitError() << "result " << i << " of @main ";
+    };
+    Attribute output = main.getResultAttr(i, ScrimpDialect::kOutput);
+    Attribute updates = main.getResultAttr(i, ScrimpDialect::kUpdates);
+    if (!output == !updates) {
+      error() << "has " << (output ? "both scrimp.output and scrimp.updates" : "neither scrimp.output nor scrimp.updates")
+              << ", expected one of them";
+      return;
+    }
+    if (auto name = dyn_cast_or_null<StringAttr>(output)) {
+      if (!outputs.insert(name.getValue()).second)
+        error() << "is a second output '" << name.getValue() << "'";
+      return;
+    }
+    auto index = dyn_cast_or_null<IntegerAttr>(updates);
+    if (!index || index.getInt() < 0 || index.getInt() >= main.getNumArguments() ||
+        !main.getArgAttr(index.getInt(), ScrimpDialect::kState)) {
+      error() << "has the " << (output ? "scrimp.output " : "scrimp.updates ") << (output ? output : updates)
+              << ", expected " << (output ? "a string" : "the number of an argument that is scrimp.state");
+      return;
+    }
+    if (main.getArgument(index.getInt()).getType() != main.getResultTypes()[i])
+      error() << "is " << main.getResultTypes()[i] << ", but argument " << index.getInt() << ", which it updates, is "
+              << main.getArgument(index.getInt()).getType();
+    if (!updated.insert(index.getInt()).second)
+      error() << "updates argument " << index.getInt() << " a second time";
+  }
+
   func::FuncOp main;
   BlockArgument argument, batched;
   int64_t batch = 0;
-  llvm::StringSet<> names;
+  llvm::StringSet<> names, outputs;
+  llvm::DenseSet<int64_t> updated;
   bool ok = true;
 };
 } // namespace

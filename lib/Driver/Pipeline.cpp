@@ -46,6 +46,8 @@ LogicalResult mlir::scrimp::buildPipeline(PassManager &manager, const CompileOpt
   manager.addPass(createCSEPass());
 
   //===-- The plan ------------------------------------------------------------------------------------------------===//
+  if (failed(add(manager, "scrimp-widen-library-ops")))
+    return failure();
   // Bits are decided from here on: what follows only groups, orders and places.
   if (failed(add(manager, Twine("scrimp-form-kernels{fuse=") + flag(options.fuse) + "}")))
     return failure();

@@ -186,9 +186,11 @@ LogicalResult convTranspose(NodeBuilder &b) {
       return b.error() << "the output would have " << size << " pixels";
     result.push_back(size);
   }
-  Value y = b.make<Conv2dInputGradOp>(tensorType(image).clone(result), image, toImage(b, weight, w),
-                                      b.builder.getDenseI64ArrayAttr(w.strides), b.builder.getDenseI64ArrayAttr(w.pads),
+  Type type = tensorType(x).getElementType(), wide = type.getIntOrFloatBitWidth() < 32 ? b.builder.getF32Type() : type;
+  Value y = b.make<Conv2dInputGradOp>(tensorType(image).clone(result).clone(wide), b.cast(image, wide),
+                                      b.cast(toImage(b, weight, w), wide), b.builder.getDenseI64ArrayAttr(w.strides), b.builder.getDenseI64ArrayAttr(w.pads),
                                       b.builder.getDenseI64ArrayAttr(w.dilations), b.builder.getI64IntegerAttr(groups));
+  y = b.cast(y, type);
   FailureOr<Value> biased = addChannels(b, y, 2);
   return failed(biased) ? failure() : b.result(fromImage(b, *biased, w));
 }

@@ -1,4 +1,4 @@
-// scrimp-convert-precision: what was f32 is computed in f64. Only types change, so the pass knows no op.
+// scrimp-convert-precision: what was f32 or narrower is computed in f64. Only types change, so the pass knows no op.
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Transforms/Passes.h"
 
@@ -21,15 +21,16 @@ struct ConvertPrecision : scrimp::impl::ConvertPrecisionBase<ConvertPrecision> {
       getOperation().emitError() << "cannot convert f32 to '" << to << "'; f64 is possible";
       return signalPassFailure();
     }
-    Type f32 = Float32Type::get(&getContext()), f64 = Float64Type::get(&getContext());
+    Type f64 = Float64Type::get(&getContext());
+    auto isNarrower = [](Type type) { return isa<FloatType>(type) && type.getIntOrFloatBitWidth() < 64; };
     AttrTypeReplacer replacer;
     replacer.addReplacement([=](RankedTensorType type) -> std::optional<std::pair<Type, WalkResult>> {
-      if (type.getElementType() != f32)
+      if (!isNarrower(type.getElementType()))
         return std::nullopt;
       return std::make_pair(Type(type.clone(f64)), WalkResult::skip());
     });
     replacer.addReplacement([=](DenseElementsAttr attr) -> std::optional<std::pair<Attribute, WalkResult>> {
-      if (attr.getElementType() != f32)
+      if (!isNarrower(attr.getElementType()))
         return std::make_pair(Attribute(attr), WalkResult::skip());
       auto widen = [](const APFloat &value) {
         APFloat wide = value;

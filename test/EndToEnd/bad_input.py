@@ -378,6 +378,26 @@ def by_hand(folder):
         (text + "  return %a0 : tensor<3xf32>\n}\n").encode(),
         *(f"FOLDER/roles.mlir:{2 + i}:3: {message}" for i, (_, _, message) in enumerate(arguments) if message),
     )
+    results = (
+        ('scrimp.output = "loss"', None),
+        ('scrimp.output = "loss"', "is a second output 'loss'"),
+        ("", "has neither scrimp.output nor scrimp.updates, expected one of them"),
+        ("scrimp.updates = 0 : i64",
+         "has the scrimp.updates 0 : i64, expected the number of an argument that is scrimp.state"),
+        ("scrimp.updates = 1 : i64", "is 'tensor<f32>', but argument 1, which it updates, is 'tensor<2xf32>'"),
+    )
+    types = ", ".join(f"tensor<f32> {{{attributes}}}" for attributes, _ in results)
+    text = f"""func.func @main(%w: tensor<f32> {{scrimp.name = "w", scrimp.param = "trainable"}},
+                %s: tensor<2xf32> {{scrimp.name = "s", scrimp.state}}) -> ({types}) {{
+  return {", ".join(["%w"] * len(results))} : {", ".join(["tensor<f32>"] * len(results))}
+}}
+"""
+    refuse(
+        folder,
+        "results.mlir",
+        text.encode(),
+        *(f"FOLDER/results.mlir:1:1: result {i} of @main {m}" for i, (_, m) in enumerate(results) if m),
+    )
 
 
 def names(folder):

@@ -83,7 +83,15 @@ def reports(folder):
                 )
         check(report["holders"], f"{model}: nobody holds memory at the peak")
         for holder in report["holders"]:
-            check(holder["name"] and holder["bytes"] > 0 and "location" in holder, f"{model}: holder {holder}")
+            check(holder["name"] and holder["bytes"] > 0 and holder["location"], f"{model}: holder {holder}")
+        where = {h["name"]: h["location"] for h in report["holders"]}
+        check(where["step_size"].endswith("export.onnx"), f"{model}: {where}")
+        for kind in ("weight", "weight.exp_avg"):
+            names = [n for n in where if n.endswith("." + kind)]
+            check(
+                names and all(where[n] == n.removesuffix(".exp_avg") for n in names),
+                f"{model}: {kind} lie at {[where[n] for n in names]}",
+            )
         flops = report["flops"]
         check(set(flops) == {"forward", "backward", "recompute"} and flops["forward"] > 0, f"{model}: flops {flops}")
         check(

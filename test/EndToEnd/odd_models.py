@@ -8,6 +8,7 @@ import numpy as np
 import harness
 from bad_input import expect, write_safetensors
 from harness import check, compile_model, train, train_steps
+from onnx_writer import model, node, value
 
 QUADRATIC = """
 func.func @main(%w: tensor<3xf64> {scrimp.name = "w", scrimp.param = "trainable", scrimp.init = {kind = "ones"}},
@@ -180,5 +181,83 @@ def dropout(folder):
         check(abs(agree - 20000) < 5 * 87, f"masks {i + 1} and {i + 2} agree in {agree} of 32000 places")
 
 
+CLASSIFIER = """
+func.func @main(%x: tensor<4x3xTYPE> {scrimp.name = "x", scrimp.input = 0 : i64},
+                %y: tensor<4xi32> {scrimp.name = "y", scrimp.input = 0 : i64, scrimp.ignore = -1 : i64,
+                                   scrimp.valid = array<i64: 0, 5>},
+                %w: tensor<3x5xTYPE> {scrimp.name = "w", scrimp.param = "trainable", scrimp.init = {kind = "zeros"}},
+                %b: tensor<5xTYPE> {scrimp.name = "b", scrimp.param = "trainable", scrimp.init = {kind = "zeros"}})
+    -> (tensor<f32> {scrimp.output = "loss"}) {
+  %h = scrimp.matmul %x, %w : tensor<4x3xTYPE>, tensor<3x5xTYPE> -> tensor<4x5xTYPE>
+  %bias = scrimp.broadcast %b : tensor<5xTYPE> -> tensor<4x5xTYPE>
+  %z = scrimp.add %h, %bias : tensor<4x5xTYPE>
+  %l, %lse = scrimp.cross_entropy %z, %y {ignore_index = -1 : i64} : tensor<4x5xTYPE>, tensor<4xi32> -> tensor<4xf32>
+  %s = scrimp.reduce sum, %l [0] : tensor<4xf32> -> tensor<f32>
+  return %s : tensor<f32>
+}
+"""
+
+
+def half_precision(folder):
+    """f16 and bf16 parameters train, save and resume in their type; labels may be i32; --precision fp64 widens them."""
+    random = np.random.RandomState(1)
+    np.save(folder / "x.npy", random.randn(8, 3).astype("f2"))
+    labels = np.array([0, 1, -1, 3, 4, 2, -1, 1], "i4")
+    np.save(folder / "y.npy", labels)
+    data = ["--data", f"x={folder}/x.npy", "--data", f"y={folder}/y.npy", "--no-shuffle", "--lr", "0.05"]
+    exact = build(folder, "f64", CLASSIFIER.replace("TYPE", "bf16"), "--precision", "fp64")
+    reference = [s["loss"] for s in train_steps(exact, folder / "f64.jsonl", "--steps", "20", *data)]
+    close(reference[0], 3 * np.log(5), "three labels at equal odds", 1e-12)
+    check(reference[-1] < 0.6 * reference[0], f"the loss does not fall: {reference}")
+    for kind, epsilon in (("f16", 2**-11), ("bf16", 2**-8), ("f32", 2**-24)):
+        flags = ("--verify",) if kind != "f32" else ()
+        program = build(folder, kind, CLASSIFIER.replace("TYPE", kind), *flags)
+        save = folder / f"{kind}-save"
+        steps = train_steps(program, folder / f"{kind}.jsonl", "--steps", "20", "--save", save, "--save-every", "10", *data)
+        close([s["loss"] for s in steps], reference, f"losses in {kind}", 32 * epsilon)
+        header = (harness.newest(save) / "model.safetensors").read_bytes()
+        check(f'"{kind.upper()}"'.encode() in header, f"parameters of {kind} are saved in another type")
+        again = train_steps(
+            program, folder / f"{kind}-again.jsonl", "--steps", "20", "--resume", save / "step-000010", *data
+        )
+        check([s["loss"] for s in again] == [s["loss"] for s in steps[10:]], f"{kind} resumed is another run")
+
+
+def exported(folder):
+    """An f16 export trains; a constant that becomes infinite is told; labels that a loss ignores are data."""
+    scores = value("x", "f2", ["batch", 4])
+    nodes = [
+        node("MatMul", ["x", "w"], ["y"], name="product"),
+        node("Constant", [], ["huge"], value=np.array([-1e300])),
+        node("Cast", ["huge"], ["floor"], name="narrow", to=10),
+        node("Max", ["y", "floor"], ["z"]),
+        node("Gelu", ["z"], ["g"]),
+        node("LogSoftmax", ["g"], ["p"], axis=1),
+        node("NegativeLogLikelihoodLoss", ["p", "labels"], ["loss"], ignore_index=-100),
+    ]
+    (folder / "half.onnx").write_bytes(
+        model(
+            nodes,
+            [scores, value("labels", "i8", ["batch"])],
+            [value("loss", "f2", [])],
+            {"w": np.full((4, 3), 0.1, "f2")},
+            opset=20,
+        )
+    )
+    compiled = harness.run(["scrimp-compile", folder / "half.onnx", "-o", folder / "half", "--dim", "batch=4"])
+    check(
+        compiled.stderr == "scrimp-compile: note: 1 of the 1 values of 'huge' are too large for the type that node "
+        "'narrow' casts them to, and become infinite\n",
+        compiled.stderr,
+    )
+    np.save(folder / "x.npy", np.arange(16.0).reshape(4, 4).astype("f2") / 16)
+    np.save(folder / "labels.npy", np.array([0, -100, 2, 1]))
+    data = ["--data", f"x={folder}/x.npy", "--data", f"labels={folder}/labels.npy"]
+    steps = train_steps(folder / "half", folder / "m.jsonl", "--steps", "10", "--lr", "0.05", *data)
+    # All weights are equal, so are all scores.
+    close(steps[0]["loss"], np.log(3), "the first loss", 2**-10)
+    check(steps[-1]["loss"] < steps[0]["loss"] - 0.05, f"the loss does not fall: {steps}")
+
+
 if __name__ == "__main__":
-    harness.main([optimizers, adam, without_data, dropout])
+    harness.main([optimizers, adam, without_data, dropout, half_precision, exported])

@@ -8,12 +8,13 @@
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME:  tensor<2xf64> {scrimp.init = {a = 5.000000e-01 : f64, kind = "constant"}, scrimp.name = "w", scrimp.param = "trainable"},
 // CHECK-SAME:  tensor<2xi64> {scrimp.input = 0 : i64, scrimp.name = "i"},
-// CHECK-SAME:  tensor<2xf16> {scrimp.name = "h", scrimp.param = "frozen"}) -> (tensor<f64> {scrimp.output = "loss"}) {
+// CHECK-SAME:  tensor<2xf64> {scrimp.name = "h", scrimp.param = "frozen"}) -> (tensor<f64> {scrimp.output = "loss"}) {
 // CHECK-NEXT:  scrimp.constant dense<0.10000000149011612> : tensor<2xf64>
 // CHECK-NEXT:  scrimp.constant dense<[1.000000e+00, 2.500000e-01]> : tensor<2xf64>
 // CHECK-NEXT:  scrimp.constant dense<[1, 0]> : tensor<2xi64>
 // CHECK-NEXT:  scrimp.constant dense<> : tensor<0xf64>
-// CHECK-NEXT:  scrimp.cast %{{.*}} : tensor<2xf16> -> tensor<2xf64>
+// CHECK-NEXT:  scrimp.constant dense<[0.0999755859375, 1.000000e+00]> : tensor<2xf64>
+// CHECK-NEXT:  scrimp.cast %{{.*}} : tensor<2xf64> -> tensor<2xf64>
 // CHECK-NEXT:  scrimp.clip %{{.*}} {high = 1.000000e+00 : f64, low = -1.000000e+00 : f64} : tensor<2xf64>
 // CHECK-NOT:   f32
 func.func @main(%w: tensor<2xf32> {scrimp.name = "w", scrimp.param = "trainable",
@@ -25,6 +26,7 @@ func.func @main(%w: tensor<2xf32> {scrimp.name = "w", scrimp.param = "trainable"
   %c = scrimp.constant dense<[1.0, 0.25]> : tensor<2xf32>
   %j = scrimp.constant dense<[1, 0]> : tensor<2xi64>
   %none = scrimp.constant dense<> : tensor<0xf32>
+  %half = scrimp.constant dense<[0.1, 1.0]> : tensor<2xf16>
   %hf = scrimp.cast %h : tensor<2xf16> -> tensor<2xf32>
   %clip = scrimp.clip %hf {low = -1.0 : f64, high = 1.0 : f64} : tensor<2xf32>
   %k = scrimp.add %i, %j : tensor<2xi64>

@@ -98,18 +98,33 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
 }
 
 def ConvertPrecision : Pass<"scrimp-convert-precision", "::mlir::ModuleOp"> {
-  let summary = "Compute in another float type what was f32";
+  let summary = "Compute in another float type what was f32 or narrower";
   let description = [{
-    Every f32 tensor type becomes the type `to`: arguments, results and constants (whose values are then the f32 values,
-    exactly). f64 attributes, names, roles and other types stay. Training in fp64 is how logic is compared with a
-    framework to 1e-10.
+    Every tensor type of f32, f16 or bf16 becomes the type `to`: arguments, results and constants (whose values are then
+    the narrower values, exactly). f64 attributes, names, roles and other types stay. Training in fp64 is how logic is
+    compared with a framework to 1e-10.
 
     Requires: nothing; runs at any graph level, before memory is planned.
-    Ensures: no value of a f32 tensor type is left.
+    Ensures: no value of a tensor type of f32, f16 or bf16 is left.
     Fails: if `to` is not f64.
     Example: test/Transforms/convert-precision.mlir
   }];
   let options = [Option<"to", "to", "std::string", [{"f64"}], "the float type: f64">];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
+def WidenLibraryOps : Pass<"scrimp-widen-library-ops", "::mlir::ModuleOp"> {
+  let summary = "Let library calls on f16 and bf16 compute in f32";
+  let description = [{
+    The runtime's library knows f32 and f64. An op that is a library call and has operands or results of a narrower float
+    gets them cast to f32 on the way in and back on the way out: sums are kept in f32 and rounded once, as generated code
+    does it. f32 results of such an op (a log-sum-exp) stay as they are.
+
+    Requires: nothing; runs at any graph level, before kernels are formed, since casts are kernels.
+    Ensures: no library call has operands or results of f16 or bf16.
+    Fails: never.
+    Example: test/Transforms/widen-library-ops.mlir
+  }];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
