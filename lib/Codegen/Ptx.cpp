@@ -17,6 +17,9 @@
 #include "mlir/Target/LLVM/NVVM/Target.h"
 #include "mlir/Target/LLVMIR/Dialect/All.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -57,8 +60,22 @@ static SmallVector<StringRef> findExternals(StringRef ptx) {
   return found;
 }
 
+/// Asked before LLVM, which would only warn.
+static bool isKnownChip(StringRef chip) {
+  LLVMInitializeNVPTXTargetInfo();
+  LLVMInitializeNVPTXTargetMC();
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  std::string error;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  std::unique_ptr<llvm::MCSubtargetInfo> known(target ? target->createMCSubtargetInfo(triple, "", "") : nullptr);
+  return known && known->isCPUStringValid(chip);
+}
+
 FailureOr<std::string> mlir::scrimp::emitPtx(ModuleOp kernels, StringRef chip) {
   MLIRContext *context = kernels.getContext();
+  if (!isKnownChip(chip))
+    return emitError(UnknownLoc::get(context)) << "unknown GPU '" << chip << "'; expected one such as sm_80 or sm_90a",
+           failure();
   DialectRegistry registry;
   registerCodegenDialects(registry);
   registry.insert<gpu::GPUDialect, NVVM::NVVMDialect>();

@@ -3,6 +3,7 @@
 #include "scrimp/Dialect/Scrimp.h"
 
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/JSON.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -69,6 +70,7 @@ private:
     }
     if (!names.insert(name.getValue()).second)
       error() << "has the name of another argument";
+    checkName(name.getValue());
     if (roles[0] == ScrimpDialect::kInput)
       return checkInput(type);
     if (roles[0] == ScrimpDialect::kParam)
@@ -77,7 +79,17 @@ private:
     for (Attribute alias : aliases ? aliases.getValue() : ArrayRef<Attribute>())
       if (!isa<StringAttr>(alias) || !names.insert(cast<StringAttr>(alias).getValue()).second)
         error() << "has the alias " << alias << ", expected a string that names nothing else";
+      else
+        checkName(cast<StringAttr>(alias).getValue());
     checkInit();
+  }
+
+  /// Names are keys in checkpoints.
+  void checkName(StringRef name) {
+    if (!llvm::json::isUTF8(name))
+      error() << "has a name that is not UTF-8, which checkpoints need; rename it in the model";
+    else if (name == "__metadata__")
+      error() << "is a name that safetensors files reserve; rename it in the model";
   }
 
   void checkScalar(RankedTensorType type) {

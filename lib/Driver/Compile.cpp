@@ -125,8 +125,13 @@ FailureOr<Compilation> mlir::scrimp::loadModel(const CompileOptions &options, ML
     compilation.weights = std::move(imported->weights);
   }
   auto main = compilation.module->lookupSymbol<func::FuncOp>("main");
-  if (!main)
-    return emitError(loc) << "'" << options.model << "' has no function @main", failure();
+  if (!main || main.isExternal())
+    return emitError(loc) << "'" << options.model << "' has no function @main" << (main ? " with a body" : ""),
+           failure();
+  for (Operation &op : *compilation.module->getBody())
+    if (&op != main)
+      return op.emitError() << "only @main is compiled, found another " << op.getName() << "; inline it there",
+             failure();
   if (failed(checkModel(main)) || (!options.initFrom.empty() && failed(takeValues(options.initFrom, main, compilation))))
     return failure();
   return std::move(compilation);
@@ -249,9 +254,25 @@ static LogicalResult writeOutput(StringRef path, StringRef contents, MLIRContext
   return success();
 }
 
+/// A mistyped output must not cost the user a model or its weights.
+static LogicalResult checkOverwrites(const CompileOptions &options, const Compilation &compilation,
+                                     MLIRContext *context) {
+  SmallVector<StringRef> read{options.model, options.initFrom};
+  for (const auto &entry : compilation.weights)
+    read.push_back(entry.second.path);
+  for (const auto &[flag, output] : {std::pair{"--output", &options.output}, {"--report", &options.report}})
+    for (StringRef path : read)
+      if (!path.empty() && !output->empty() && fs::equivalent(path, *output))
+        return emitError(UnknownLoc::get(context))
+               << flag << " '" << *output << "' would replace '" << path << "', which the model is read from";
+  if (!options.report.empty() && options.report == options.output)
+    return emitError(UnknownLoc::get(context)) << "--output and --report are both '" << options.output << "'";
+  return success();
+}
+
 FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, MLIRContext *context) {
   FailureOr<Compilation> compilation = loadModel(options, context);
-  if (failed(compilation))
+  if (failed(compilation) || failed(checkOverwrites(options, *compilation, context)))
     return failure();
   PassManager manager(context);
   if (failed(buildPipeline(manager, options)) || failed(manager.run(*compilation->module)))
@@ -311,7 +332,9 @@ LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRCont
   }
   if (options.emit == "import") {
     FailureOr<Compilation> compilation = loadModel(options, context);
-    return failed(compilation) ? failure() : writeOutput(options.output, toText(*compilation->module), context);
+    if (failed(compilation) || failed(checkOverwrites(options, *compilation, context)))
+      return failure();
+    return writeOutput(options.output, toText(*compilation->module), context);
   }
   FailureOr<Compilation> compilation = planModel(options, context);
   if (failed(compilation))

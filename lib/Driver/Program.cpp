@@ -3,6 +3,7 @@
 #include "Addresses.h"
 #include "scrimp/Dialect/Scrimp.h"
 
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/xxhash.h"
 #include "scrimp/runtime/program_generated.h"
 
@@ -69,6 +70,8 @@ private:
   const ProgramOptions &options;
   FlatBufferBuilder builder;
   Program program;
+  llvm::StringSet<> tensorNames;
+  std::string repeated;          // the last name that two tensors have
   llvm::StringMap<int64_t> seen; // names of arguments already in the tables
   llvm::StringMap<uint32_t> kernelIndices;
   int64_t batch = 0, tokensPerSample = 0;
@@ -105,9 +108,15 @@ void ProgramWriter::addTensor(StringRef name, ArrayAttr aliases, RankedTensorTyp
     program.storedBytes += tensorBytes(type);
   }
   std::vector<Offset<flatbuffers::String>> names;
+  if (!tensorNames.insert(name).second)
+    repeated = name;
   if (aliases)
-    for (Attribute alias : aliases)
-      names.push_back(builder.CreateString(cast<StringAttr>(alias).getValue().str()));
+    for (Attribute alias : aliases) {
+      StringRef further = cast<StringAttr>(alias).getValue();
+      names.push_back(builder.CreateString(further.str()));
+      if (!tensorNames.insert(further).second)
+        repeated = further;
+    }
   std::vector<int64_t> shape(type.getShape());
   tensors.push_back(fb::CreateTensor(builder, builder.CreateString(name.str()), builder.CreateVector(names),
                                      dtypeOf(type.getElementType()), builder.CreateVector(shape), offset, role,
@@ -145,7 +154,7 @@ LogicalResult ProgramWriter::addArgument(func::FuncOp function, unsigned index) 
     if (dim >= 0 && dim < type.getRank()) {
       batch = std::max(batch, shape[dim]);
       // Token ids: an integer for every position of a sample.
-      if (type.getElementType().isInteger() && type.getRank() == 2 && dim == 0 && shape[1] > 1)
+      if (type.getElementTypeBitWidth() >= 32 && type.getElementType().isInteger() && type.getRank() == 2 && dim == 0 && shape[1] > 1)
         tokensPerSample = std::max(tokensPerSample, shape[1]);
     }
     inputs.push_back(fb::CreateInput(builder, builder.CreateString(name.str()), dtypeOf(type.getElementType()),
@@ -296,6 +305,10 @@ FailureOr<Program> ProgramWriter::write() {
   for (auto function : module.getOps<func::FuncOp>())
     if (failed(addFunction(function)))
       return failure();
+  if (!repeated.empty())
+    return emitError(UnknownLoc::get(module.getContext()))
+           << "two tensors are named '" << repeated << "': one of the model, one that belongs to training (optimizer "
+           << "state takes its parameter's name and adds to it); rename it in the model";
   std::vector<Offset<fb::Segment>> segments;
   for (Attribute entry : plan.getAs<ArrayAttr>("segments")) {
     auto segment = cast<DictionaryAttr>(entry);

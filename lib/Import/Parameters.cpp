@@ -578,6 +578,8 @@ FailureOr<Parameters> Analysis::run() {
   for (const auto &[flag, patterns] : {std::pair{"--frozen", &options.frozen}, {"--trainable", &options.trainable}})
     for (const std::string &pattern : *patterns) {
       std::string which;
+      if (llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern); !glob)
+        return emitError(UnknownLoc::get(context)) << flag << " '" << pattern << "': " << toString(glob.takeError());
       if (llvm::none_of(result.list, [&](const Parameter &p) { return matchesAny({pattern}, p.name, which); }))
         return error() << "has no parameter that " << flag << " '" << pattern << "' matches; scrimp-plan --parameters "
                        << "lists them";

@@ -401,7 +401,38 @@ def by_hand(folder):
 
 
 def names(folder):
-    """Control characters in names are escaped: a message is one line, and steers no terminal."""
+    """Control characters in names are escaped: a message is one line, and steers no terminal. Names that checkpoints
+    cannot hold are refused."""
+    for name, message in (
+        (b"w\xff", "'w\\xFF' has a name that is not UTF-8, which checkpoints need; rename it in the model"),
+        ("__metadata__", "'__metadata__' is a name that safetensors files reserve; rename it in the model"),
+    ):
+        refuse(
+            folder,
+            "name.onnx",
+            model([node("MatMul", ["x", name], ["y"]), mean_of("y")], [X], [LOSS], {name: W["w"]}),
+            message,
+            flags=BATCH,
+        )
+    refuse(
+        folder,
+        "clash.onnx",
+        linear(
+            node("Mul", ["y", "w.exp_avg"], ["z"]), mean_of("z"), initializers={**W, "w.exp_avg": np.ones(3, "f4")}
+        ),
+        "two tensors are named 'w.exp_avg': one of the model, one that belongs to training (optimizer state takes its "
+        "parameter's name and adds to it); rename it in the model",
+        flags=BATCH,
+    )
+    for text, message in (
+        ("func.func private @main()", "'FOLDER/functions.mlir' has no function @main with a body"),
+        ("func.func private @other()", "'FOLDER/functions.mlir' has no function @main"),
+        (
+            "func.func @main() { return }\nfunc.func private @sum()",
+            "FOLDER/functions.mlir:2:1: only @main is compiled, found another func.func; inline it there",
+        ),
+    ):
+        refuse(folder, "functions.mlir", text.encode(), message)
     evil = "x\nscrimp-compile: error: \x1b[31mgone\t"
     shown = "x\\nscrimp-compile: error: \\x1B[31mgone\\t"
     inputs = (value(evil, "f4", ["batch", 4]),)
@@ -537,6 +568,20 @@ def outputs(folder):
         ["scrimp-plan", good, *BATCH, "--quiet", "--report", folder / "absent" / "r.json"],
         "scrimp-plan: error: cannot open output file 'FOLDER/absent/r.json': No such file or directory",
     )
+    # What is read is not written over.
+    for flags in (("-o", good), ("-o", folder / "new", "--report", good), ("-o", good, "--emit", "import")):
+        expect(
+            folder,
+            ["scrimp-compile", good, "--quiet", *BATCH, *flags],
+            f"scrimp-compile: error: {'--report' if '--report' in flags else '--output'} 'FOLDER/good.onnx' would replace "
+            "'FOLDER/good.onnx', which the model is read from",
+        )
+    expect(
+        folder,
+        [*compile_, folder / "new", "--report", folder / "new"],
+        "scrimp-compile: error: --output and --report are both 'FOLDER/new'",
+    )
+    check(good.read_bytes() == linear(mean_of("y")), "the model was written to")
     # A full disk, or the nearest thing that needs no rights: a bound on the size of files.
     expect(
         folder,
@@ -570,6 +615,23 @@ def flags(folder):
         "--optimizer: magic not in {adamw,adam,sgd}",
         "Run with --help for more information.",
     )
+    for arguments, message in (
+        (["--workers", "0"], "--workers: Value 0 not in range 1 to 4096"),
+        (["--workers", "5000"], "--workers: Value 5000 not in range 1 to 4096"),
+    ):
+        expect(folder, [*compile_, *BATCH, *arguments], message, "Run with --help for more information.")
+    for arguments, message in (
+        (["--trainable", "["], "--trainable '[': invalid glob pattern, unmatched '['"),
+        (["--no-decay", "["], "FOLDER/good.onnx: no-decay pattern '[': invalid glob pattern, unmatched '['"),
+        (["--momentum"], "FOLDER/good.onnx: momentum and nesterov belong to sgd, not to adamw"),
+        (["--optimizer", "sgd", "--nesterov"], "FOLDER/good.onnx: nesterov needs momentum"),
+        (["--emit", "ptx", "--chip", "sm_12x"], "unknown GPU 'sm_12x'; expected one such as sm_80 or sm_90a"),
+        (
+            ["--loss", "mse(y,x)"],
+            "--loss: 'y' is 'tensor<2x3xf32>', but 'x' is 'tensor<2x4xf32>'; expected 'tensor<2x3xf32>'",
+        ),
+    ):
+        expect(folder, [*compile_, *BATCH, "--quiet", *arguments], "scrimp-compile: error: " + message)
     expect(
         folder,
         [*compile_, *BATCH, "--dim", "batch=3"],
@@ -869,7 +931,16 @@ def saving(folder):
         run_(folder / "ok", "--metrics", folder / "absent" / "m.jsonl"),
         "train: error: --metrics: cannot write 'FOLDER/absent/m.jsonl': No such file or directory",
     )
+    expect(folder, run_(folder / "ok", "--metrics", "/dev/full"), "train: error: --metrics: cannot write '/dev/full': "
+           "No space left on device")
     shutil.rmtree(folder / "ok", ignore_errors=True)
+    shutil.copy(MODELS / "mlp" / "x.npy", folder / "x.npy")
+    expect(
+        folder,
+        [program, "--steps", "1", "--data", f"x={folder}/x.npy", "--data", data[-1], "--metrics", folder / "x.npy"],
+        "train: error: --metrics: 'FOLDER/x.npy' is a file that this run reads; name another",
+    )
+    check((folder / "x.npy").read_bytes() == (MODELS / "mlp" / "x.npy").read_bytes(), "the data were written to")
     train(program, "--steps", "2", "--save", folder / "full", *data)
     before = listing(folder / "full")
     size = (harness.newest(folder / "full") / "model.safetensors").stat().st_size

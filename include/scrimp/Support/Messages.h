@@ -5,15 +5,17 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
 
 #include <string>
 
 namespace mlir::scrimp {
 
-/// `text` with control characters written as \n, \t, \x1B, ...: names come from files, a message is one line. Bytes of
-/// UTF-8 stay.
+/// `text` with control characters written as \n, \t, \x1B, ...: names come from files, a message is one line. What is no
+/// UTF-8 is written so too.
 inline std::string onOneLine(llvm::StringRef text) {
   std::string result;
+  bool isUtf8 = llvm::json::isUTF8(text);
   for (char c : text) {
     if (c == '\n')
       result += "\\n";
@@ -21,7 +23,7 @@ inline std::string onOneLine(llvm::StringRef text) {
       result += "\\t";
     else if (c == '\r')
       result += "\\r";
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F)
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F || (c & 0x80 && !isUtf8))
       result += "\\x" + llvm::toHex(llvm::StringRef(&c, 1));
     else
       result += c;

@@ -60,7 +60,12 @@ Status MetricsFile::step(const StepReport &r, uint64_t peakBytes) {
                         (long long)r.step, Number(r.loss).text, norm, Number(r.lr).text, (long long)r.samples,
                         (long long)r.tokens, Number(r.seconds).text, (unsigned long long)r.arenaBytes,
                         (unsigned long long)peakBytes, r.skipped ? ", \"skipped\": true" : "");
-  return file->write(text, static_cast<uint64_t>(length));
+  return append(text, length);
+}
+
+Status MetricsFile::append(const char *text, int length) {
+  Status status = file->write(text, static_cast<uint64_t>(length));
+  return status.failed() ? Status::error("--metrics: %s", status.message().c_str()) : status;
 }
 
 Status MetricsFile::evaluation(int64_t step, double loss) {
@@ -69,7 +74,7 @@ Status MetricsFile::evaluation(int64_t step, double loss) {
   char text[128];
   int length =
       snprintf(text, sizeof(text), "{\"step\": %lld, \"eval_loss\": %s}\n", (long long)step, Number(loss).text);
-  return file->write(text, static_cast<uint64_t>(length));
+  return append(text, length);
 }
 
 Progress::Progress() : terminal(isatty(STDOUT_FILENO)) {}

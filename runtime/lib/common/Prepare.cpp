@@ -1,6 +1,7 @@
 // Everything before the first step.
 #include "Trainer.h"
 #include "scrimp/runtime/Weights.h"
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace scrimp::runtime {
@@ -59,7 +60,29 @@ Status Trainer::findTotalSteps() {
   return Status::ok();
 }
 
+static bool isSameFile(const std::string &a, const std::string &b) {
+  struct stat left, right;
+  return stat(a.c_str(), &left) == 0 && stat(b.c_str(), &right) == 0 && left.st_dev == right.st_dev &&
+         left.st_ino == right.st_ino;
+}
+
+/// A mistyped --metrics must not cost the user the data.
+Status Trainer::checkMetricsFile() {
+  if (options.metrics.empty())
+    return Status::ok();
+  std::vector<std::string> read{options.initFrom, image.weightsPath};
+  for (const std::vector<DataSpec> *specs : {&options.data, &options.evalData})
+    for (const DataSpec &spec : *specs)
+      read.push_back(spec.path);
+  for (const std::string &path : read)
+    if (isSameFile(options.metrics, path))
+      return Status::error("--metrics: '%s' is a file that this run reads; name another", options.metrics.c_str());
+  return Status::ok();
+}
+
 Status Trainer::prepare() {
+  if (Status status = checkMetricsFile(); status.failed())
+    return status;
   Result<Dataset> opened = Dataset::open(program, options.data, options.tokenBytes, "--data");
   if (opened.failed())
     return opened.status();
@@ -125,17 +148,18 @@ Status Trainer::prepare() {
   for (const Scalar *scalar : items(program->scalars()))
     scalars.push_back({scalarIndex(textOf(scalar->name())), scalar->dtype(), arena.base() + scalar->offset()});
 
-  bool newFolder = !options.saveFolder.empty() && access(options.saveFolder.c_str(), F_OK);
+  madeFolder = !options.saveFolder.empty() && access(options.saveFolder.c_str(), F_OK);
   if (!options.saveFolder.empty())
     if (Status status = prepareCheckpointFolder(options.saveFolder, saveLock); status.failed())
       return Status::error("--save: %s", status.message().c_str());
   if (!options.metrics.empty())
-    if (Status status = metrics.open(options.metrics, checkpoint.has_value()); status.failed()) {
-      if (newFolder)
-        rmdir(options.saveFolder.c_str());
-      return status;
-    }
+    return metrics.open(options.metrics, checkpoint.has_value());
   return Status::ok();
+}
+
+void Trainer::removeEmptyFolder() {
+  if (madeFolder)
+    rmdir(options.saveFolder.c_str()); // which spares a folder with something in it
 }
 
 } // namespace scrimp::runtime

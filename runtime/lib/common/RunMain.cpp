@@ -19,9 +19,12 @@ static Status runProgram(int argc, char **argv, const ProgramImage &image, const
     return Status::ok();
   }
   Trainer trainer(image, *program, std::move(*options), name);
-  if (Status status = trainer.prepare(); status.failed())
-    return status;
-  return trainer.run();
+  Status status = trainer.prepare();
+  if (!status.failed())
+    status = trainer.run();
+  if (status.failed())
+    trainer.removeEmptyFolder();
+  return status;
 }
 
 int runMain(int argc, char **argv, const ProgramImage &image) {

@@ -19,6 +19,8 @@ public:
   Status prepare();
   /// Trains to the last step, or to a signal.
   Status run();
+  /// After a failure: the --save folder goes if this run made it and nothing is in it.
+  void removeEmptyFolder();
 
 private:
   struct PreparedScalar {
@@ -28,6 +30,7 @@ private:
   };
 
   Status mergeResumedState(const RunState &saved);
+  Status checkMetricsFile();
   Status findTotalSteps();
   Status fillBatch();
   Status trainStep(StepReport &report);
@@ -50,6 +53,7 @@ private:
   int64_t skippedSteps = 0;
   double lastLoss = 0, lastEvalLoss = 0;
   bool warnedPartial = false;
+  bool madeFolder = false; // --save DIR was not there
 
   std::optional<CheckpointOnDisk> checkpoint;
   std::optional<Dataset> data, evalData;

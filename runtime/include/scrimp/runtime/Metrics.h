@@ -37,6 +37,8 @@ public:
   Status evaluation(int64_t step, double loss);
 
 private:
+  Status append(const char *text, int length);
+
   std::optional<File> file;
 };
 
