@@ -114,6 +114,10 @@ llvm::Error mlir::scrimp::linkExecutable(const Program &program, StringRef objec
     return error("cannot write '" + output + "': " + code.message());
   std::string part = (absolute + ".part." + llvm::Twine(llvm::sys::Process::getProcessId())).str();
   std::string programFile = part + ".program", assembly = part + ".s", log = part + ".log";
+  // Elsewhere if possible: where the disk is full, what the linker says of it would not be written either.
+  SmallString<128> temporary;
+  if (!fs::createTemporaryFile("scrimp-link", "log", temporary))
+    log = temporary.str().str();
   llvm::scope_exit cleanup([&] {
     for (const std::string &file : {part, programFile, assembly, log})
       fs::remove(file);

@@ -805,6 +805,13 @@ def checkpoints(folder):
         resume(folder / "absent"),
         "train: error: --resume: 'FOLDER/absent' is no folder, expected a checkpoint or a folder of checkpoints",
     )
+    adam = executable(folder, "--optimizer", "adam", name="adam")
+    expect(
+        folder,
+        [adam, "--steps", "4", "--resume", folder / "save", *data],
+        "adam: error: --resume: the checkpoint was made with the optimizer adamw, this executable has adam; to start "
+        "anew with these weights, give --init-from FOLDER/save/step-000002/model.safetensors instead of --resume",
+    )
     (folder / "empty").mkdir()
     expect(
         folder,
@@ -984,6 +991,18 @@ def full_disk(folder):
         check("save/step-000001/state.json" in listing(mounted), f"the disk holds {listing(mounted)}, before {before}")
         check(not [p for p in listing(mounted) if ".tmp" in p], f"left behind: {listing(mounted)}")
         train(program, "--steps", "1", "--resume", mounted / "save" / "step-000001", *data)
+        shutil.rmtree(mounted / "save")
+        model_file = MODELS / "mlp" / "export.onnx"
+        compiled = harness.compile_model(model_file, mounted / "train", "--dim", "batch=8", ok=False)
+        check(
+            re.fullmatch(
+                r"scrimp-compile: error: linking 'FOLDER/disk/train' failed: .*: No space left on device; collect2: "
+                r"error: .*\n",
+                tidy(compiled.stderr, folder),
+            ),
+            compiled.stderr,
+        )
+        check(listing(mounted) == [], f"left behind: {listing(mounted)}")
     finally:
         subprocess.run(["umount", mounted])
 

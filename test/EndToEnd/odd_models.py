@@ -85,6 +85,25 @@ def optimizers(folder):
         check([s["loss"] for s in again] == [s["loss"] for s in steps[2:]], f"{name}, resumed without its flags")
 
 
+def clipping(folder):
+    """The gradients' norm is bounded, by the flag's default also where the resumed run knew no bound."""
+    np.save(folder / "x.npy", X)
+    data = ["--data", f"x={folder}/x.npy", "--lr", "0.1"]
+    plain = build(folder, "plain", QUADRATIC, "--optimizer", "sgd")
+    clipped = build(folder, "clipped", QUADRATIC, "--optimizer", "sgd", "--clip-grad-norm")
+    train(plain, *data, "--steps", "1", "--save", folder / "save")
+    w, gradient = sgd(1, lr=0.1)[1], lambda w: 2 * (w - X)
+    for flags, bound in (([], 1.0), (["--clip-norm", "0.5"], 0.5), (["--clip-norm", "inf"], np.inf)):
+        save = folder / f"save-{bound}"
+        steps = train_steps(
+            clipped, folder / "m.jsonl", *data, *flags, "--steps", "2", "--resume", folder / "save", "--save", save
+        )
+        norm = np.sqrt((gradient(w) ** 2).sum())
+        close(steps[0]["grad_norm"], norm, "norm")
+        scale = min(bound / (norm + 1e-6), 1)
+        close(harness.weights(save)["w"], w - 0.1 * scale * gradient(w), f"weights with the bound {bound}")
+
+
 def adam(folder):
     """Adam's weight decay goes through the moments, AdamW's does not."""
     np.save(folder / "x.npy", X)
@@ -260,4 +279,4 @@ def exported(folder):
 
 
 if __name__ == "__main__":
-    harness.main([optimizers, adam, without_data, dropout, half_precision, exported])
+    harness.main([optimizers, clipping, adam, without_data, dropout, half_precision, exported])

@@ -95,6 +95,10 @@ Result<CheckpointOnDisk> openCheckpoint(const std::string &path) {
   if (int64_t format = read.integer("format"); format != checkpointFormat)
     return Status::error("'%s' has format %lld, this executable reads format %d", file.c_str(), (long long)format,
                          checkpointFormat);
+  if (const json *optimizer = read.find("optimizer"); optimizer && optimizer->is_string())
+    result.optimizer = optimizer->get<std::string>();
+  else
+    read.missing = "optimizer";
   RunState &state = result.state;
   state.step = read.integer("step");
   state.updates = read.integer("updates");
@@ -106,9 +110,14 @@ Result<CheckpointOnDisk> openCheckpoint(const std::string &path) {
   state.schedule.warmup = read.integer("warmup");
   state.schedule.lrMin = read.number("lr_min");
   if (const json *values = read.find("hyperparameters"); values && values->is_object()) {
+    // Only those that the saved program had.
     StateReader readValue(*values);
-    for (const HyperparameterInfo &info : hyperparameterTable)
-      state.values.*info.value = readValue.number(info.name);
+    for (size_t i = 0; i < std::size(hyperparameterTable); ++i) {
+      const HyperparameterInfo &info = hyperparameterTable[i];
+      state.hasValue[i] = values->contains(info.name);
+      if (state.hasValue[i])
+        state.values.*info.value = readValue.number(info.name);
+    }
     if (readValue.missing)
       read.missing = "hyperparameters";
   } else

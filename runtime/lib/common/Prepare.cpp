@@ -17,6 +17,10 @@ Status Trainer::mergeResumedState(const RunState &saved) {
   std::string advice = format("to start anew with these weights, give --init-from %s/model.safetensors instead of "
                               "--resume",
                               checkpoint->folder.c_str());
+  if (checkpoint->optimizer != textOf(program->optimizer()))
+    return Status::error("the checkpoint was made with the optimizer %s, this executable has %s; %s",
+                         checkpoint->optimizer.c_str(), std::string(textOf(program->optimizer())).c_str(),
+                         advice.c_str());
   if (options.seedGiven && options.seed != saved.seed)
     return Status::error("--seed is %llu, but the checkpoint was made with %llu; leave --seed out, or %s",
                          (unsigned long long)options.seed, (unsigned long long)saved.seed, advice.c_str());
@@ -28,7 +32,7 @@ Status Trainer::mergeResumedState(const RunState &saved) {
                          saved.shuffle ? "leave out" : "give", advice.c_str());
   for (size_t i = 0; i < std::size(hyperparameterTable); ++i) {
     double Hyperparameters::*value = hyperparameterTable[i].value;
-    if (!options.given[i])
+    if (!options.given[i] && saved.hasValue[i])
       options.values.*value = saved.values.*value;
   }
   if (!options.scheduleGiven)

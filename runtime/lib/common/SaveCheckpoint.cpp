@@ -107,7 +107,9 @@ static std::string numberText(double value) { return format("%.17g", value); }
 static json describeState(const program::Program *program, const RunState &state) {
   json values = json::object();
   for (const HyperparameterInfo &info : hyperparameterTable)
-    values[info.name] = numberText(state.values.*info.value);
+    for (const program::Hyperparameter *parameter : items(program->hyperparameters()))
+      if (textOf(parameter->name()) == info.name)
+        values[info.name] = numberText(state.values.*info.value);
   return {{"format", checkpointFormat},
           {"model", textOf(program->model())},
           {"optimizer", textOf(program->optimizer())},

@@ -24,6 +24,7 @@ struct RunState {
   bool shuffle = true;
   Schedule schedule;
   Hyperparameters values;
+  bool hasValue[std::size(hyperparameterTable)] = {}; // which of `values` a checkpoint gave
 };
 
 /// A checkpoint on disk whose state.json has been read and checked.
@@ -32,7 +33,7 @@ struct CheckpointOnDisk {
     uint64_t bytes = 0;
     std::string hash;
   };
-  std::string folder;
+  std::string folder, optimizer;
   RunState state;
   std::map<std::string, FileInfo> files;
 };
