@@ -1,6 +1,7 @@
 #include "scrimp/Driver/Link.h"
 
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -13,6 +14,12 @@ using namespace mlir;
 using namespace mlir::scrimp;
 namespace fs = llvm::sys::fs;
 namespace path = llvm::sys::path;
+
+/// What links executables; a sanitized build says otherwise.
+#ifndef SCRIMP_LINKER
+#define SCRIMP_LINKER "c++"
+#define SCRIMP_LINK_FLAGS ""
+#endif
 
 static llvm::Error error(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
@@ -104,9 +111,9 @@ llvm::Error mlir::scrimp::linkExecutable(const Program &program, StringRef objec
   llvm::Expected<std::string> runtime = findRuntime();
   if (!runtime)
     return runtime.takeError();
-  llvm::ErrorOr<std::string> linker = llvm::sys::findProgramByName("c++");
+  llvm::ErrorOr<std::string> linker = llvm::sys::findProgramByName(SCRIMP_LINKER);
   if (!linker)
-    return error("cannot find the C++ compiler driver 'c++', which links executables; install g++");
+    return error("cannot find the C++ compiler driver '" SCRIMP_LINKER "', which links executables; install g++");
 
   // Absolute, so that the linker takes none of the names for a flag.
   SmallString<256> absolute(output);
@@ -130,6 +137,7 @@ llvm::Error mlir::scrimp::linkExecutable(const Program &program, StringRef objec
   // The whole archive is not needed: its main() pulls in the rest.
   SmallVector<StringRef> arguments{*linker, "-o", part, assembly, object, *runtime,
                                    "-L/usr/lib/x86_64-linux-gnu/openblas-pthread", "-lopenblas", "-lpthread", "-lm"};
+  llvm::SplitString(SCRIMP_LINK_FLAGS, arguments);
   std::optional<StringRef> redirects[] = {StringRef(""), StringRef(log), StringRef(log)};
   std::string message;
   if (llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt, redirects, 0, 0, &message) != 0) {

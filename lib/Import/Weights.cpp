@@ -23,7 +23,7 @@ LogicalResult mlir::scrimp::readWeightBytes(const WeightSource &source, uint64_t
     return emitError(loc) << "asked for bytes " << offset << " to " << offset + buffer.size() << " of a weight of "
                           << source.getLength();
   if (!source.isExternal()) {
-    std::memcpy(buffer.data(), source.bytes.data() + offset, buffer.size());
+    llvm::copy(source.bytes.substr(offset, buffer.size()), buffer.begin());
     return success();
   }
   int file = ::open(source.path.c_str(), O_RDONLY | O_CLOEXEC);

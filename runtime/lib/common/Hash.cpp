@@ -26,6 +26,8 @@ static void consume(uint64_t *lanes, const unsigned char *block) {
 Hash64::Hash64() : lanes{prime1 + prime2, prime2, 0, 0 - prime1} {}
 
 void Hash64::update(const void *data, uint64_t bytes) {
+  if (!bytes)
+    return;
   const auto *at = static_cast<const unsigned char *>(data);
   uint64_t held = total % 32;
   total += bytes;
