@@ -326,7 +326,7 @@ const OpEntry kOps[] = {
     {"Mean", "", 8, 0, mean},
     {"Neg", "", 6, 0, unaryNumeric<NegOp>},
     {"Abs", "", 6, 0, unaryNumeric<AbsOp>},
-    {"Sign", "", 9, 0, unary<SignOp>},
+    {"Sign", "", 9, 0, unaryNumeric<SignOp>},
     {"Reciprocal", "", 6, 0, reciprocal},
     {"Exp", "", 6, 0, unary<ExpOp>},
     {"Log", "", 6, 0, unary<LogOp>},

@@ -146,6 +146,7 @@ ArrayRef<OpEntry> neuralOps();
 ArrayRef<OpEntry> convolutionOps();
 ArrayRef<OpEntry> indexingOps();
 ArrayRef<OpEntry> recurrentOps();
+ArrayRef<OpEntry> resizeOps();
 /// All of them.
 SmallVector<const OpEntry *> allOps();
 

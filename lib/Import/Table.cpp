@@ -8,7 +8,7 @@ using namespace mlir::scrimp::onnx_import;
 SmallVector<const OpEntry *> onnx_import::allOps() {
   SmallVector<const OpEntry *> result;
   for (ArrayRef<OpEntry> ops : {constantOps(), elementwiseOps(), shapeOps(), reductionOps(), neuralOps(),
-                                convolutionOps(), indexingOps(), recurrentOps()})
+                                convolutionOps(), indexingOps(), recurrentOps(), resizeOps()})
     for (const OpEntry &op : ops)
       result.push_back(&op);
   return result;

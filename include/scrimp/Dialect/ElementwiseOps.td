@@ -129,7 +129,7 @@ def Scrimp_AbsOp : Scrimp_UnaryOp<"abs", Scrimp_NumericTensor, "abs(x)",
     "select(gt(x, 0.0), g, select(lt(x, 0.0), -g, like(g, 0.0)))"> {
   let summary = "The magnitude; gradient 0 at 0";
 }
-def Scrimp_SignOp : Scrimp_UnaryOp<"sign", Scrimp_FloatTensor,
+def Scrimp_SignOp : Scrimp_UnaryOp<"sign", Scrimp_NumericTensor,
     "select(gt(x, like(x, 0.0)), like(x, 1.0), select(lt(x, like(x, 0.0)), like(x, -1.0), like(x, 0.0)))", "like(g, 0.0)"> {
   let summary = "-1, 0 or 1; gradient 0";
 }
