@@ -138,7 +138,8 @@ private:
       if (argument.getType() != value.getType())
         return function.emitError() << "result " << i << " has type " << value.getType() << " but updates '"
                                     << userNameOf(argument) << "' of type " << argument.getType();
-      if (failed(placeAt(value, places.lookup(argument), terminator, "the new value of '" + userNameOf(argument) + "',")))
+      if (failed(
+              placeAt(value, places.lookup(argument), terminator, "the new value of '" + userNameOf(argument) + "',")))
         return failure();
     }
     return success();
@@ -229,8 +230,8 @@ bool mlir::scrimp::mayOverwrite(Operation *op, unsigned operand, unsigned result
   // The one op that is no map answers for itself, if nothing inside reads the operand for it.
   auto yielded = dyn_cast<OpResult>(body.getTerminator()->getOperand(result));
   return yielded && yielded.getOwner() == rows && llvm::all_of(argument.getUses(), [&](OpOperand &use) {
-    return use.getOwner() == rows && mayOverwrite(rows, use.getOperandNumber(), yielded.getResultNumber());
-  });
+           return use.getOwner() == rows && mayOverwrite(rows, use.getOperandNumber(), yielded.getResultNumber());
+         });
 }
 
 SmallVector<RankedTensorType> mlir::scrimp::getWorkspaceTypes(Operation *op, int64_t workers) {

@@ -9,10 +9,24 @@ using namespace mlir;
 using namespace mlir::scrimp;
 
 /// runtime/include/scrimp/runtime/Scalars.h
-static constexpr StringLiteral kScalars[] = {
-    "seed",        "step",       "sample_base",    "lr",           "beta1",     "beta2",
-    "eps",         "momentum",   "one_minus_beta1", "one_minus_beta2", "dampening", "one_minus_dampening",
-    "weight_decay", "decay_factor", "step_size",    "sqrt_bias_correction2", "clip_norm", "nesterov"};
+static constexpr StringLiteral kScalars[] = {"seed",
+                                             "step",
+                                             "sample_base",
+                                             "lr",
+                                             "beta1",
+                                             "beta2",
+                                             "eps",
+                                             "momentum",
+                                             "one_minus_beta1",
+                                             "one_minus_beta2",
+                                             "dampening",
+                                             "one_minus_dampening",
+                                             "weight_decay",
+                                             "decay_factor",
+                                             "step_size",
+                                             "sqrt_bias_correction2",
+                                             "clip_norm",
+                                             "nesterov"};
 
 static constexpr StringLiteral kInits[] = {"zeros", "ones", "constant", "uniform", "normal", "file"};
 
@@ -32,17 +46,14 @@ public:
   }
 
 private:
-  template <typename T>
-  T get(StringRef key) {
-    return main.getArgAttrOfType<T>(argument.getArgNumber(), key);
-  }
+  template <typename T> T get(StringRef key) { return main.getArgAttrOfType<T>(argument.getArgNumber(), key); }
   Attribute get(StringRef key) { return main.getArgAttr(argument.getArgNumber(), key); }
 
   InFlightDiagnostic error() {
     ok = false;
     auto name = get<StringAttr>(ScrimpDialect::kName);
-    return emitError(argument.getLoc())
-           << (name ? ("'" + name.getValue() + "' ").str() : ("argument " + Twine(argument.getArgNumber()) + " ").str());
+    return emitError(argument.getLoc()) << (name ? ("'" + name.getValue() + "' ").str()
+                                                 : ("argument " + Twine(argument.getArgNumber()) + " ").str());
   }
 
   void checkArgument() {
@@ -151,8 +162,8 @@ private:
     for (StringRef key : {"a", "b"})
       fits = fits && (!init.get(key) || isa<FloatAttr>(init.get(key)));
     if (!fits)
-      error() << "has the scrimp.init " << attribute << ", expected {kind = \"" << llvm::join(ArrayRef(kInits), "\" | \"")
-              << "\", a = float, b = float}";
+      error() << "has the scrimp.init " << attribute << ", expected {kind = \""
+              << llvm::join(ArrayRef(kInits), "\" | \"") << "\", a = float, b = float}";
   }
 
   void checkResult(unsigned i) {
@@ -163,7 +174,8 @@ private:
     Attribute output = main.getResultAttr(i, ScrimpDialect::kOutput);
     Attribute updates = main.getResultAttr(i, ScrimpDialect::kUpdates);
     if (!output == !updates) {
-      error() << "has " << (output ? "both scrimp.output and scrimp.updates" : "neither scrimp.output nor scrimp.updates")
+      error() << "has "
+              << (output ? "both scrimp.output and scrimp.updates" : "neither scrimp.output nor scrimp.updates")
               << ", expected one of them";
       return;
     }

@@ -50,9 +50,10 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
   app.add_flag("--clip-grad-norm", options.clipGradNorm,
                "Clip by the global norm (its bound is the run-time flag --clip-norm); all gradients are then alive at "
                "once");
-  app.add_option("--no-decay", options.noDecay,
-                 "Parameters without weight decay: glob patterns, or '1d' for biases and norms (rank 0 and 1); default: "
-                 "none, as PyTorch without groups")
+  app.add_option(
+         "--no-decay", options.noDecay,
+         "Parameters without weight decay: glob patterns, or '1d' for biases and norms (rank 0 and 1); default: "
+         "none, as PyTorch without groups")
       ->type_name("PATTERN");
   app.add_option("--workers", options.workers, "Most threads of the executable (default: this machine's)")
       ->check(CLI::Range(1, 4096)); // what a program may say

@@ -41,7 +41,8 @@ void mlir::scrimp::registerCompilerPasses() {
   registerSymbolDCEPass();
 }
 
-//===-- Loading ----------------------------------------------------------------------------------------------------===//
+//===-- Loading
+//----------------------------------------------------------------------------------------------------===//
 
 /// Whether two stored tensors are the same to the bit. Fails after an error where one cannot be read.
 static FailureOr<bool> areEqual(const WeightSource &a, const WeightSource &b, Location loc) {
@@ -111,6 +112,15 @@ FailureOr<Compilation> mlir::scrimp::loadModel(const CompileOptions &options, ML
       return emitError(loc) << "'" << options.model << "' " << problem
                             << (problem.starts_with("is") ? "; expected a model in the scrimp dialect" : ""),
              failure();
+    const ImportOptions &import = options.import;
+    for (auto [flag, given] : {std::pair{"--dim", !import.dims.empty()},
+                               {"--loss", !import.loss.empty()},
+                               {"--data", !import.dataNames.empty()},
+                               {"--trainable", !import.trainable.empty()},
+                               {"--frozen", !import.frozen.empty()},
+                               {"--training-mode", import.trainingMode}})
+      if (given)
+        return emitError(loc) << flag << " is about ONNX models; '" << options.model << "' says so itself", failure();
     compilation.module = parseSourceFile<ModuleOp>(options.model, context);
     if (!compilation.module)
       return failure();
@@ -132,12 +142,14 @@ FailureOr<Compilation> mlir::scrimp::loadModel(const CompileOptions &options, ML
     if (&op != main)
       return op.emitError() << "only @main is compiled, found another " << op.getName() << "; inline it there",
              failure();
-  if (failed(checkModel(main)) || (!options.initFrom.empty() && failed(takeValues(options.initFrom, main, compilation))))
+  if (failed(checkModel(main)) ||
+      (!options.initFrom.empty() && failed(takeValues(options.initFrom, main, compilation))))
     return failure();
   return std::move(compilation);
 }
 
-//===-- First values -----------------------------------------------------------------------------------------------===//
+//===-- First values
+//-----------------------------------------------------------------------------------------------===//
 
 static double readElement(const char *bytes, Type type) {
   if (auto floatType = dyn_cast<FloatType>(type)) {
@@ -231,7 +243,8 @@ static llvm::Error readStored(const Compilation &compilation, const StoredTensor
   return llvm::Error::success();
 }
 
-//===-- Compiling --------------------------------------------------------------------------------------------------===//
+//===-- Compiling
+//--------------------------------------------------------------------------------------------------===//
 
 int64_t mlir::scrimp::workersOf(const CompileOptions &options) {
   return options.workers > 0 ? options.workers : std::max(1u, std::thread::hardware_concurrency());
@@ -290,8 +303,7 @@ FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, ML
   return compilation;
 }
 
-template <typename T>
-static std::string toText(T op) {
+template <typename T> static std::string toText(T op) {
   std::string text;
   llvm::raw_string_ostream os(text);
   op.print(os, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/false));
@@ -375,10 +387,10 @@ LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRCont
   llvm::scope_exit cleanup([&] { fs::remove(object); });
   if (failed(compileToObject(kernels->get(), cpu, object)))
     return failure();
-  llvm::Error failed = linkExecutable(*program, object, options.output,
-                                      [&](const StoredTensor &tensor, MutableArrayRef<char> bytes) {
-                                        return readStored(*compilation, tensor, bytes);
-                                      });
+  llvm::Error failed =
+      linkExecutable(*program, object, options.output, [&](const StoredTensor &tensor, MutableArrayRef<char> bytes) {
+        return readStored(*compilation, tensor, bytes);
+      });
   if (failed)
     return emitError(loc) << llvm::toString(std::move(failed));
   return success();

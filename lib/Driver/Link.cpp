@@ -106,8 +106,7 @@ static llvm::Error appendWeights(const Program &program, StringRef file, ReadWei
   return code ? error("cannot append weights to '" + file + "': " + code.message()) : llvm::Error::success();
 }
 
-llvm::Error mlir::scrimp::linkExecutable(const Program &program, StringRef object, StringRef output,
-                                         ReadWeights read) {
+llvm::Error mlir::scrimp::linkExecutable(const Program &program, StringRef object, StringRef output, ReadWeights read) {
   llvm::Expected<std::string> runtime = findRuntime();
   if (!runtime)
     return runtime.takeError();

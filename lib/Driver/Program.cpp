@@ -3,9 +3,9 @@
 #include "Addresses.h"
 #include "scrimp/Dialect/Scrimp.h"
 
+#include "scrimp/runtime/program_generated.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/xxhash.h"
-#include "scrimp/runtime/program_generated.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -139,8 +139,8 @@ LogicalResult ProgramWriter::addArgument(func::FuncOp function, unsigned index) 
     return success();
   }
   if (scalar) {
-    scalars.push_back(fb::CreateScalar(builder, builder.CreateString(scalar.str()), dtypeOf(type.getElementType()),
-                                       offset));
+    scalars.push_back(
+        fb::CreateScalar(builder, builder.CreateString(scalar.str()), dtypeOf(type.getElementType()), offset));
     return success();
   }
   if (auto batchDim = attr(ScrimpDialect::kInput, IntegerAttr())) {
@@ -154,7 +154,8 @@ LogicalResult ProgramWriter::addArgument(func::FuncOp function, unsigned index) 
     if (dim >= 0 && dim < type.getRank()) {
       batch = std::max(batch, shape[dim]);
       // Token ids: an integer for every position of a sample.
-      if (type.getElementTypeBitWidth() >= 32 && type.getElementType().isInteger() && type.getRank() == 2 && dim == 0 && shape[1] > 1)
+      if (type.getElementTypeBitWidth() >= 32 && type.getElementType().isInteger() && type.getRank() == 2 && dim == 0 &&
+          shape[1] > 1)
         tokensPerSample = std::max(tokensPerSample, shape[1]);
     }
     inputs.push_back(fb::CreateInput(builder, builder.CreateString(name.str()), dtypeOf(type.getElementType()),
@@ -167,10 +168,10 @@ LogicalResult ProgramWriter::addArgument(func::FuncOp function, unsigned index) 
   if (!param && !isState)
     return function.emitError() << "argument '" << key << "' has no role";
   auto members = attr("scrimp.members", ArrayAttr());
-  fb::TensorRole role = !isState                       ? (param.getValue() == "frozen" ? fb::TensorRole::frozen_parameter
-                                                                                       : fb::TensorRole::parameter)
-                        : members                      ? fb::TensorRole::optimizer_state
-                                                       : fb::TensorRole::buffer;
+  fb::TensorRole role =
+      !isState  ? (param.getValue() == "frozen" ? fb::TensorRole::frozen_parameter : fb::TensorRole::parameter)
+      : members ? fb::TensorRole::optimizer_state
+                : fb::TensorRole::buffer;
   if (!members) {
     auto reason = attr("scrimp.reason", StringAttr());
     addTensor(key, attr("scrimp.aliases", ArrayAttr()), type, offset, role, attr("scrimp.init", DictionaryAttr()),
@@ -227,6 +228,13 @@ LogicalResult ProgramWriter::addCommand(Operation &op, const Addresses &addresse
   auto kernel = dyn_cast<KernelOp>(op);
   if (kernel && kernel.getKernelFamily() == KernelFamily::Library) {
     LibraryCall call = kernel.getLibraryCall();
+    // The library counts in 32 bits.
+    for (Type type :
+         llvm::concat<const Type>(SmallVector<Type>(op.getOperandTypes()), SmallVector<Type>(op.getResultTypes())))
+      for (int64_t size : cast<RankedTensorType>(type).getShape())
+        if (size > INT32_MAX)
+          return op.emitError() << "has a dimension of " << size << ", but '" << call.function << "' takes at most "
+                                << INT32_MAX << "; try a smaller batch";
     std::vector<int64_t> ints(call.ints.begin(), call.ints.end());
     std::vector<double> floats(call.floats.begin(), call.floats.end());
     auto body = fb::CreateCall(builder, builder.CreateString(call.function), builder.CreateVectorOfStructs(buffers),
@@ -239,8 +247,8 @@ LogicalResult ProgramWriter::addCommand(Operation &op, const Addresses &addresse
   FailureOr<uint32_t> index = kernelIndex(op, buffers.size());
   if (failed(index))
     return failure();
-  auto body = fb::CreateLaunch(builder, *index, builder.CreateVectorOfStructs(buffers), units.getInt(),
-                               grain.getInt(), location);
+  auto body = fb::CreateLaunch(builder, *index, builder.CreateVectorOfStructs(buffers), units.getInt(), grain.getInt(),
+                               location);
   commands.push_back(fb::CreateCommand(builder, fb::CommandBody::Launch, body.Union()));
   return success();
 }
@@ -285,8 +293,7 @@ LogicalResult ProgramWriter::addFunction(func::FuncOp function) {
     if (failed(addCommand(op, *addresses, commands)))
       return failure();
     if (&op == lossOp)
-      commands.push_back(
-          fb::CreateCommand(builder, fb::CommandBody::CheckLoss, fb::CreateCheckLoss(builder).Union()));
+      commands.push_back(fb::CreateCommand(builder, fb::CommandBody::CheckLoss, fb::CreateCheckLoss(builder).Union()));
   }
   std::vector<Offset<fb::Output>> outputs;
   for (auto [i, value] : llvm::enumerate(function.getBody().front().getTerminator()->getOperands()))
@@ -339,7 +346,8 @@ FailureOr<Program> ProgramWriter::write() {
       builder.CreateVector(tensors), builder.CreateVector(inputs), builder.CreateVector(scalars),
       builder.CreateVector(graphs), builder.CreateVector(kernels), builder.CreateVector(hyperparameters),
       // A step of a model without batched data counts as one sample.
-      builder.CreateString(options.optimizer), std::max<int64_t>(batch, 1), tokensPerSample, options.workers, program.storedBytes,
+      builder.CreateString(options.optimizer), std::max<int64_t>(batch, 1), tokensPerSample, options.workers,
+      program.storedBytes,
       /*eval_drops_partial=*/!evalMasks);
   builder.Finish(root, fb::ProgramIdentifier());
   program.bytes.assign(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());

@@ -188,7 +188,8 @@ LogicalResult convTranspose(NodeBuilder &b) {
   }
   Type type = tensorType(x).getElementType(), wide = type.getIntOrFloatBitWidth() < 32 ? b.builder.getF32Type() : type;
   Value y = b.make<Conv2dInputGradOp>(tensorType(image).clone(result).clone(wide), b.cast(image, wide),
-                                      b.cast(toImage(b, weight, w), wide), b.builder.getDenseI64ArrayAttr(w.strides), b.builder.getDenseI64ArrayAttr(w.pads),
+                                      b.cast(toImage(b, weight, w), wide), b.builder.getDenseI64ArrayAttr(w.strides),
+                                      b.builder.getDenseI64ArrayAttr(w.pads),
                                       b.builder.getDenseI64ArrayAttr(w.dilations), b.builder.getI64IntegerAttr(groups));
   y = b.cast(y, type);
   FailureOr<Value> biased = addChannels(b, y, 2);

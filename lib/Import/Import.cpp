@@ -112,8 +112,7 @@ LogicalResult Importer::chooseData() {
   return success();
 }
 
-/// --data names inputs without a value, or the target that --loss makes: a misspelt name would make its input a
-/// parameter.
+/// --data names inputs without a value, or --loss's target: a misspelt name would make its input a parameter.
 LogicalResult Importer::checkDataNames() {
   for (const std::string &name : options.dataNames) {
     bool isInput = llvm::any_of(model.inputs, [&](const ValueInfo &i) { return i.name == name; });

@@ -61,8 +61,9 @@ RankedTensorType onnx_import::targetType(const LossSpec &spec, RankedTensorType 
 
 FailureOr<Value> onnx_import::buildLoss(NodeBuilder &b, const LossSpec &spec, Value prediction, Value target) {
   auto mismatch = [&]() {
-    emitError(UnknownLoc::get(b.graph.context)) << "--loss: '" << spec.prediction << "' is " << tensorType(prediction) << ", but '" << spec.target
-                     << "' is " << tensorType(target) << "; expected " << targetType(spec, tensorType(prediction));
+    emitError(UnknownLoc::get(b.graph.context))
+        << "--loss: '" << spec.prediction << "' is " << tensorType(prediction) << ", but '" << spec.target << "' is "
+        << tensorType(target) << "; expected " << targetType(spec, tensorType(prediction));
     return failure();
   };
   ArrayRef<int64_t> shape = shapeOf(prediction);

@@ -386,13 +386,8 @@ std::optional<std::string> Analysis::bufferReason(const Candidate &candidate, St
 
 static bool matchesAny(ArrayRef<std::string> patterns, StringRef name, std::string &which) {
   for (const std::string &pattern : patterns) {
-    llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern);
-    if (!glob) {
-      llvm::consumeError(glob.takeError());
-      continue;
-    }
     which = pattern;
-    if (glob->match(name))
+    if (llvm::cantFail(llvm::GlobPattern::create(pattern)).match(name)) // run() has looked at them
       return true;
   }
   return false;
@@ -550,6 +545,10 @@ void Analysis::add(const Candidate &candidate) {
 }
 
 FailureOr<Parameters> Analysis::run() {
+  for (const auto &[flag, patterns] : {std::pair{"--frozen", &options.frozen}, {"--trainable", &options.trainable}})
+    for (const std::string &pattern : *patterns)
+      if (llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern); !glob)
+        return emitError(UnknownLoc::get(context)) << flag << " '" << pattern << "': " << toString(glob.takeError());
   if (failed(readMetadata()) || failed(collect()))
     return failure();
   for (const Candidate &candidate : candidates)
@@ -578,8 +577,6 @@ FailureOr<Parameters> Analysis::run() {
   for (const auto &[flag, patterns] : {std::pair{"--frozen", &options.frozen}, {"--trainable", &options.trainable}})
     for (const std::string &pattern : *patterns) {
       std::string which;
-      if (llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern); !glob)
-        return emitError(UnknownLoc::get(context)) << flag << " '" << pattern << "': " << toString(glob.takeError());
       if (llvm::none_of(result.list, [&](const Parameter &p) { return matchesAny({pattern}, p.name, which); }))
         return error() << "has no parameter that " << flag << " '" << pattern << "' matches; scrimp-plan --parameters "
                        << "lists them";

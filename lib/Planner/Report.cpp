@@ -42,10 +42,8 @@ public:
     Array list;
     for (const Holder &holder : holders)
       if (holder.bytes > 0)
-        list.push_back(Object{{"name", holder.name},
-                              {"location", holder.location},
-                              {"kind", holder.kind},
-                              {"bytes", holder.bytes}});
+        list.push_back(Object{
+            {"name", holder.name}, {"location", holder.location}, {"kind", holder.kind}, {"bytes", holder.bytes}});
     return Object{{"peak_bytes", number("arena_bytes")},
                   {"lower_bound_bytes", number("lower_bound_bytes")},
                   {"process_bytes", number("arena_bytes") + kProcessBytesBesideArena},
@@ -100,8 +98,8 @@ private:
     StringRef kind = stringifySegment(block.segment);
     std::string location = userLocation(block.root.getLoc());
     auto argument = dyn_cast<BlockArgument>(block.root);
-    auto members = argument ? function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "scrimp.members")
-                            : ArrayAttr();
+    auto members =
+        argument ? function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "scrimp.members") : ArrayAttr();
     int64_t rest = block.bytes;
     llvm::DenseMap<int64_t, std::string> pieces;
     if (members)

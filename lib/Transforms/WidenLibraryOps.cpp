@@ -1,5 +1,5 @@
-// scrimp-widen-library-ops: the library computes f32 and f64; narrower floats are cast on their way in and out. Only the
-// kernel family and types are looked at, so the pass knows no op.
+// scrimp-widen-library-ops: the library computes f32 and f64; narrower floats are cast on their way in and out. Only
+// the kernel family and types are looked at, so the pass knows no op.
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Transforms/Passes.h"
 

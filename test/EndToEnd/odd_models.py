@@ -1,12 +1,12 @@
 """Models that no exporter writes, by hand in the dialect, against what NumPy computes in a few lines.
 
-    python odd_models.py FOLDER [NAME ...]
+python odd_models.py FOLDER [NAME ...]
 """
 
 import numpy as np
 
 import harness
-from bad_input import expect, write_safetensors
+from bad_input import expect
 from harness import check, compile_model, train, train_steps
 from onnx_writer import model, node, value
 
@@ -110,9 +110,7 @@ def adam(folder):
     for name, flags in (("adam", ["--weight-decay", "0.1"]), ("adamw", [])):
         program = build(folder, name, QUADRATIC, "--optimizer", name)
         values = ["--lr", "0.05", "--beta1", "0.8", "--beta2", "0.95", "--eps", "1e-3", *flags]
-        steps = train_steps(
-            program, folder / f"{name}.jsonl", "--data", f"x={folder}/x.npy", "--steps", "5", *values
-        )
+        steps = train_steps(program, folder / f"{name}.jsonl", "--data", f"x={folder}/x.npy", "--steps", "5", *values)
         w, m, v, losses = np.ones(3), np.zeros(3), np.zeros(3), []
         for t in range(1, 6):
             losses.append(((w - X) ** 2).sum())
@@ -232,7 +230,9 @@ def half_precision(folder):
         flags = ("--verify",) if kind != "f32" else ()
         program = build(folder, kind, CLASSIFIER.replace("TYPE", kind), *flags)
         save = folder / f"{kind}-save"
-        steps = train_steps(program, folder / f"{kind}.jsonl", "--steps", "20", "--save", save, "--save-every", "10", *data)
+        steps = train_steps(
+            program, folder / f"{kind}.jsonl", "--steps", "20", "--save", save, "--save-every", "10", *data
+        )
         close([s["loss"] for s in steps], reference, f"losses in {kind}", 32 * epsilon)
         header = (harness.newest(save) / "model.safetensors").read_bytes()
         check(f'"{kind.upper()}"'.encode() in header, f"parameters of {kind} are saved in another type")

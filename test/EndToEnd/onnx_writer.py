@@ -120,7 +120,7 @@ def function(name, inputs, outputs, nodes, domain="local", opset=17):
 
 
 def model(nodes, inputs, outputs, initializers=None, opset=17, domains=(), functions=(), metadata=()):
-    """A ModelProto. initializers: {name: array}; domains: further (domain, version) pairs; metadata: (key, text) pairs."""
+    """A ModelProto. initializers: {name: array}; domains: further (domain, version) pairs; metadata: (key, text)."""
     graph = (
         b"".join(_bytes(1, n) for n in nodes)
         + _bytes(2, "graph")

@@ -11,8 +11,8 @@
 
 namespace mlir::scrimp {
 
-/// `text` with control characters written as \n, \t, \x1B, ...: names come from files, a message is one line. What is no
-/// UTF-8 is written so too.
+/// `text` with control characters written as \n, \t, \x1B, ...: names come from files, a message is one line. What is
+/// no UTF-8 is written so too.
 inline std::string onOneLine(llvm::StringRef text) {
   std::string result;
   bool isUtf8 = llvm::json::isUTF8(text);

@@ -28,7 +28,7 @@ Status Arena::allocate(uint64_t bytes, uint64_t alignment) {
     if (address != MAP_FAILED)
       munmap(address, mappingBytes);
     return Status::error("cannot map the arena of %llu bytes: %s; free memory or recompile with a smaller "
-                         "--memory-budget",
+                         "batch",
                          (unsigned long long)bytes, strerror(code));
   }
   mapping = address;

@@ -102,8 +102,7 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
   auto *warmupFlag = app.add_option("--warmup", options.schedule.warmup, "updates over which the rate rises to --lr");
   auto *lrMinFlag =
       app.add_option("--lr-min", options.schedule.lrMin, "rate at the end of linear and cosine (default 0)");
-  auto *seedFlag =
-      app.add_option("--seed", seed, "of initial values, random ops and the order of samples (default 0)");
+  auto *seedFlag = app.add_option("--seed", seed, "of initial values, random ops and the order of samples (default 0)");
   app.add_option("--threads", threads, format("threads (default %d, at most %d)", options.threads, mostThreads));
   app.add_flag("--no-shuffle", noShuffle, "take samples in the order of the file");
   app.add_option("--eval-every", options.evalEvery, "evaluate every N steps and at the end");

@@ -108,16 +108,18 @@ TEST_F(Weights, RejectsDamage) {
       reject(writeTensors("huge", R"({"a":{"dtype":"F32","shape":[1099511627776,1099511627776],"data_offsets":[0,8]}})",
                           "aaaabbbb")),
       "'huge' gives the tensor 'a' an impossible shape");
-  EXPECT_EQ(reject(writeTensors("over", R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
-                                        R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+  EXPECT_EQ(reject(writeTensors("over",
+                                R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                                R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
                                 "aaaabbbb")),
             "'over' has tensors that overlap at byte 4 of the data; it is damaged");
 }
 
 TEST_F(Weights, RejectsRepeatedNames) {
   // Also where the two are written differently; quotes and braces inside of names are no structure.
-  EXPECT_EQ(reject(writeTensors("twice", R"({"a{\\\"":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
-                                         R"("\u0061{\\\"" :{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+  EXPECT_EQ(reject(writeTensors("twice",
+                                R"({"a{\\\"":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                                R"("\u0061{\\\"" :{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
                                 "aaaabbbb")),
             "'twice' holds 'a{\\\"' twice; it is damaged, write it again");
   EXPECT_EQ(reject(write("twice.json", R"({"weight_map":{"a":"one.safetensors","a":"two.safetensors"}})")),

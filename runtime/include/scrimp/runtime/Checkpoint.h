@@ -38,8 +38,8 @@ struct CheckpointOnDisk {
   std::map<std::string, FileInfo> files;
 };
 
-/// Creates `folder` if need be, checks that it can be written, holds it against other runs until `lock` is closed or the
-/// process ends, and removes what an interrupted save left behind.
+/// Creates `folder` if need be, checks that it can be written, holds it against other runs until `lock` is closed or
+/// the process ends, and removes what an interrupted save left behind.
 Status prepareCheckpointFolder(const std::string &folder, File &lock);
 
 /// Saves; afterwards at most `keep` checkpoints remain (0: all), the new one always among them. On failure nothing of

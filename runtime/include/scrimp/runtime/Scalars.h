@@ -42,18 +42,22 @@ struct HyperparameterInfo {
 
 inline constexpr HyperparameterInfo hyperparameterTable[] = {
     {"lr", "--lr", &Hyperparameters::lr, ValueRange::nonNegative, "--optimizer sgd, adam or adamw", "learning rate"},
-    {"beta1", "--beta1", &Hyperparameters::beta1, ValueRange::belowOne, "--optimizer adam or adamw", "decay of the first moment"},
-    {"beta2", "--beta2", &Hyperparameters::beta2, ValueRange::belowOne, "--optimizer adam or adamw", "decay of the second moment"},
-    {"eps", "--eps", &Hyperparameters::eps, ValueRange::nonNegative, "--optimizer adam or adamw", "added to the denominator"},
-    {"weight_decay", "--weight-decay", &Hyperparameters::weightDecay, ValueRange::nonNegative, "--weight-decay", "weight decay"},
+    {"beta1", "--beta1", &Hyperparameters::beta1, ValueRange::belowOne, "--optimizer adam or adamw",
+     "decay of the first moment"},
+    {"beta2", "--beta2", &Hyperparameters::beta2, ValueRange::belowOne, "--optimizer adam or adamw",
+     "decay of the second moment"},
+    {"eps", "--eps", &Hyperparameters::eps, ValueRange::nonNegative, "--optimizer adam or adamw",
+     "added to the denominator"},
+    {"weight_decay", "--weight-decay", &Hyperparameters::weightDecay, ValueRange::nonNegative, "--weight-decay",
+     "weight decay"},
     {"clip_norm", "--clip-norm", &Hyperparameters::clipNorm, ValueRange::positive, "--clip-grad-norm",
      "greatest global norm of the gradient"},
-    {"momentum", "--momentum", &Hyperparameters::momentum, ValueRange::nonNegative, "--optimizer sgd --momentum", "momentum"},
+    {"momentum", "--momentum", &Hyperparameters::momentum, ValueRange::nonNegative, "--optimizer sgd --momentum",
+     "momentum"},
     {"dampening", "--dampening", &Hyperparameters::dampening, ValueRange::nonNegative,
-     "--optimizer sgd --momentum, without --nesterov",
-     "dampening of the momentum"},
-    {"nesterov", "--nesterov", &Hyperparameters::nesterov, ValueRange::nonNegative, "--optimizer sgd --momentum --nesterov",
-     "Nesterov momentum (0 or 1)"},
+     "--optimizer sgd --momentum, without --nesterov", "dampening of the momentum"},
+    {"nesterov", "--nesterov", &Hyperparameters::nesterov, ValueRange::nonNegative,
+     "--optimizer sgd --momentum --nesterov", "Nesterov momentum (0 or 1)"},
 };
 
 /// The learning rate as a multiple of --lr over applied updates.
