@@ -306,6 +306,32 @@ LogicalResult dropout(NodeBuilder &b) {
                                     b.builder.getF64FloatAttr(ratio)));
 }
 
+/// Numbers from [low, high) in the shape of the input. Where that has a batch of samples, each draws its own.
+Value drawLike(NodeBuilder &b, Type elementType, double low, double high) {
+  Type i64 = b.builder.getI64Type();
+  ArrayRef<int64_t> shape = shapeOf(b.input(0));
+  bool batched = b.graph.batch > 0 && !shape.empty() && shape[0] == b.graph.batch;
+  auto attr = [&](int64_t value) { return b.builder.getI64IntegerAttr(value); };
+  return b.make<RandomUniformOp>(
+      RankedTensorType::get(shape, elementType), b.graph.scalarArgument("seed", i64),
+      b.graph.scalarArgument("step", i64), b.graph.scalarArgument("sample_base", i64), attr(b.graph.nextRandomKey()),
+      attr(batched ? 0 : -1), attr(batched ? b.graph.batch : 1), b.builder.getF64FloatAttr(low),
+      b.builder.getF64FloatAttr(high));
+}
+
+LogicalResult randomUniformLike(NodeBuilder &b) {
+  if (failed(b.require(0, 1)))
+    return failure();
+  Type type = b.hasAttr("dtype") ? elementTypeOf(b.intAttr("dtype", 0), b.graph.context)
+                                 : tensorType(b.input(0)).getElementType();
+  if (!isa_and_nonnull<FloatType>(type))
+    return b.error() << "its numbers are of no supported float type";
+  double low = b.floatAttr("low", 0), high = b.floatAttr("high", 1);
+  if (!(std::isfinite(low) && std::isfinite(high) && low <= high))
+    return b.error() << "low is " << low << " and high " << high;
+  return b.result(drawLike(b, b.graph.widen(type), low, high));
+}
+
 /// [N, C, d...] with the classes last.
 Value classesLast(NodeBuilder &b, Value x) { return b.transpose(x, lastPermutation(1, shapeOf(x).size())); }
 
@@ -414,6 +440,7 @@ const OpEntry kOps[] = {
     {"InstanceNormalization", "", 6, 0, groupNorm},
     {"Attention", "", 23, 0, attention},
     {"Dropout", "", 7, 0, dropout},
+    {"RandomUniformLike", "", 1, 0, randomUniformLike},
     {"SoftmaxCrossEntropyLoss", "", 12, 0, softmaxCrossEntropyLoss},
     {"NegativeLogLikelihoodLoss", "", 12, 0, negativeLogLikelihoodLoss},
 };

@@ -304,6 +304,37 @@ def dropout_by_opset(folder):
             check(values.tolist() == [1], f"{name}: values {values.tolist()}, expected the identity")
 
 
+def stochastic_depth(folder):
+    """Whole samples are dropped by a random number below a bound: the rest is scaled, and evaluation drops none."""
+    graph = model(
+        [
+            node("Mul", ["x", "w"], ["y"]),
+            node("ReduceMax", ["x"], ["shape"], axes=[1], keepdims=1),
+            node("RandomUniformLike", ["shape"], ["u"]),
+            node("Less", ["u", "keep"], ["below"]),
+            node("Cast", ["below"], ["kept"], to=1),
+            node("Div", ["kept", "keep"], ["noise"]),
+            node("Mul", ["y", "noise"], ["z"]),
+            node("ReduceSum", ["z"], ["loss"], keepdims=0),
+        ],
+        [value("x", "f4", ["batch", 3])],
+        [value("loss", "f4", [])],
+        {"w": f4([1, 1, 1]), "keep": f4(0.5)},
+        opset=15,
+    )
+    x = np.ones((4096, 3), "f4")
+    np.save(folder / "ones.npy", x)
+    steps, final = learn(
+        folder, "depth", graph, {"x": x}, "--lr", "1", "--steps", "1", "--eval-data", f"x={folder}/ones.npy",
+        compile_flags=(*SGD, "--trainable", "w"), dims=("batch=4096",),
+    )  # fmt: skip
+    kept = (1 - final["w"]) * 0.5 / 4096
+    check((kept == kept[0]).all() and abs(kept[0] - 0.5) < 0.03, f"{kept} of the samples are kept")
+    near(steps[0]["loss"], 3 / 0.5 * 4096 * kept[0], "the loss of the kept samples")
+    evaluations = [s["eval_loss"] for s in harness.read_metrics(folder / "depth.jsonl") if "eval_loss" in s]
+    near(evaluations[-1], 3 * 4096 * (1 - 4096 / 0.5 * kept[0]), "the evaluation loss")
+
+
 def running_statistics(folder):
     """They move by each call of the module, in order, and a step that is skipped for its loss leaves them alone."""
     x = np.random.default_rng(5).normal(size=(12, 2)).astype("f4")
@@ -430,6 +461,7 @@ if __name__ == "__main__":
             broadcast_matmul,
             clip_is_applied,
             dropout_by_opset,
+            stochastic_depth,
             running_statistics,
             wrong_weights,
             tied_names,
