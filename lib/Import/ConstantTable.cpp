@@ -11,6 +11,7 @@ LogicalResult constant(NodeBuilder &b) {
   if (b.node.attributes.size() != 1)
     return b.error() << "found " << b.node.attributes.size() << " attributes, expected exactly one value";
   const auto &[name, value] = *b.node.attributes.begin();
+  b.pass(name);
   Type f32 = b.graph.widen(b.builder.getF32Type()), i64 = b.builder.getI64Type();
   auto exact = b.node.outputs.empty() ? b.graph.scalars.end() : b.graph.scalars.find(b.node.outputs[0]);
   HostTensor tensor;
@@ -53,10 +54,9 @@ LogicalResult constantOfShape(NodeBuilder &b) {
     return failure();
   Type type = b.graph.widen(b.builder.getF32Type());
   double value = 0;
-  auto attribute = b.node.attributes.find("value");
-  if (attribute != b.node.attributes.end() && attribute->second.kind == AttributeValue::Tensor) {
-    type = b.graph.widen(attribute->second.tensor.elementType);
-    FailureOr<HostTensor> read = readTensor(attribute->second.tensor, type, b.loc);
+  if (const AttributeValue *attribute = b.find("value", AttributeValue::Tensor)) {
+    type = b.graph.widen(attribute->tensor.elementType);
+    FailureOr<HostTensor> read = readTensor(attribute->tensor, type, b.loc);
     if (failed(read))
       return failure();
     if (read->size() != 1)

@@ -35,6 +35,10 @@ FailureOr<Window> windowOf(NodeBuilder &b, Value x, ArrayRef<int64_t> kernel, bo
     return failure();
   }
   std::string automatic = b.stringAttr("auto_pad", "NOTSET");
+  if (!llvm::is_contained({"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"}, automatic)) {
+    b.error() << "auto_pad is '" << automatic << "', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER";
+    return failure();
+  }
   if (automatic == "VALID")
     pads = zeros;
   if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
@@ -207,6 +211,7 @@ template <bool largest> LogicalResult pool(NodeBuilder &b) {
   if (failed(window))
     return failure();
   Window &w = *window;
+  b.pass("storage_order"); // of the indices
   if (largest && b.isUsed(1))
     return b.error() << "the indices as an output are not supported";
   Value image = toImage(b, x, w);

@@ -173,6 +173,7 @@ LogicalResult castTo(NodeBuilder &b, Type type) {
 LogicalResult cast(NodeBuilder &b) {
   if (failed(b.require(0, 1)))
     return failure();
+  b.pass("saturate"); // of eight-bit floats
   Type type = elementTypeOf(b.intAttr("to", 0), b.graph.context);
   if (!type)
     return b.error() << "a cast to " << dataTypeName(b.intAttr("to", 0)) << " is not supported";
@@ -182,6 +183,7 @@ LogicalResult cast(NodeBuilder &b) {
 LogicalResult castLike(NodeBuilder &b) {
   if (failed(b.require(0, 2)))
     return failure();
+  b.pass("saturate");
   return castTo(b, tensorType(b.input(1)).getElementType());
 }
 

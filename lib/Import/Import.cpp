@@ -407,7 +407,7 @@ LogicalResult Importer::buildNodes() {
       continue;
     std::string reason;
     NodeBuilder builder(graph, node);
-    if (failed(findOp(node, reason)->build(builder)))
+    if (failed(findOp(node, reason)->build(builder)) || failed(builder.checkAttributes()))
       return failure();
   }
   for (BlockArgument counter : counters) {

@@ -73,6 +73,7 @@ FailureOr<Value> normParameter(NodeBuilder &b, unsigned i, ArrayRef<int64_t> sha
 template <bool rms> LogicalResult layerNorm(NodeBuilder &b) {
   if (failed(b.requireFloat(0)) || failed(b.requireRank(0, 1)))
     return failure();
+  b.pass("stash_type"); // narrow types are summed in f32 anyway
   Value x = b.input(0);
   FailureOr<int64_t> axis = b.normalizeAxis(b.intAttr("axis", -1), shapeOf(x).size());
   if (failed(axis))
@@ -211,6 +212,7 @@ LogicalResult attention(NodeBuilder &b) {
       return failure();
   if (b.has(4) || b.has(5) || b.has(6) || b.isUsed(1) || b.isUsed(2) || b.isUsed(3))
     return b.error() << "a key-value cache (past_key, past_value) and scores as output are not supported";
+  b.pass("qk_matmul_output_mode"); // of the scores
   Value heads[3];
   for (unsigned i = 0; i < 3; ++i) {
     FailureOr<Value> split = splitHeads(b, i, b.intAttr(i ? "kv_num_heads" : "q_num_heads", 0));

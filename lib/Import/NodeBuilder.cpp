@@ -244,29 +244,50 @@ SmallVector<Value> NodeBuilder::allInputs() const {
   return values;
 }
 
-int64_t NodeBuilder::intAttr(StringRef name, int64_t fallback) const {
+const AttributeValue *NodeBuilder::find(StringRef name, AttributeValue::Kind kind) const {
+  read.insert(name);
   auto it = node.attributes.find(name.str());
-  return it == node.attributes.end() || it->second.kind != AttributeValue::Int ? fallback : it->second.i;
+  if (it == node.attributes.end())
+    return nullptr;
+  if (it->second.kind == kind)
+    return &it->second;
+  mistyped = name.str();
+  return nullptr;
+}
+
+LogicalResult NodeBuilder::checkAttributes() {
+  if (!mistyped.empty())
+    return error() << "attribute '" << mistyped << "' is of another kind than the op's";
+  for (const auto &[name, value] : node.attributes)
+    if (!read.contains(name) && graph.ignoredAttributes.insert(node.type + "." + name).second)
+      graph.notes.push_back("attribute '" + name + "' of " + node.type + " nodes is not looked at (first in '" +
+                            node.displayName() + "')");
+  return success();
+}
+
+int64_t NodeBuilder::intAttr(StringRef name, int64_t fallback) const {
+  const AttributeValue *value = find(name, AttributeValue::Int);
+  return value ? value->i : fallback;
 }
 
 double NodeBuilder::floatAttr(StringRef name, double fallback) const {
   auto exact = graph.scalars.find(node.name + ":" + name.str());
-  if (exact != graph.scalars.end())
+  if (exact != graph.scalars.end()) {
+    read.insert(name);
     return exact->second;
-  auto it = node.attributes.find(name.str());
-  return it == node.attributes.end() || it->second.kind != AttributeValue::Float ? fallback : it->second.f;
+  }
+  const AttributeValue *value = find(name, AttributeValue::Float);
+  return value ? value->f : fallback;
 }
 
 std::string NodeBuilder::stringAttr(StringRef name, StringRef fallback) const {
-  auto it = node.attributes.find(name.str());
-  return it == node.attributes.end() || it->second.kind != AttributeValue::String ? fallback.str() : it->second.s;
+  const AttributeValue *value = find(name, AttributeValue::String);
+  return value ? value->s : fallback.str();
 }
 
 std::optional<SmallVector<int64_t>> NodeBuilder::intsAttr(StringRef name) const {
-  auto it = node.attributes.find(name.str());
-  if (it == node.attributes.end() || it->second.kind != AttributeValue::Ints)
-    return std::nullopt;
-  return SmallVector<int64_t>(it->second.ints.begin(), it->second.ints.end());
+  const AttributeValue *value = find(name, AttributeValue::Ints);
+  return value ? std::optional(SmallVector<int64_t>(value->ints.begin(), value->ints.end())) : std::nullopt;
 }
 
 FailureOr<SmallVector<int64_t>> NodeBuilder::constantInts(unsigned i, StringRef what) {

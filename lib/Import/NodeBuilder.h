@@ -39,6 +39,7 @@ public:
   int64_t batch = -1; // -1: no batched input
   std::vector<std::string> evaluationDropouts, evaluationNorms;
   std::vector<std::string> notes; // for ImportedModel
+  llvm::StringSet<> ignoredAttributes; // "Op.name", those noted
 
   /// An argument that the runtime fills each step.
   Value scalarArgument(StringRef name, Type type);
@@ -86,12 +87,22 @@ public:
   LogicalResult requireRank(unsigned i, int64_t least);
   SmallVector<Value> allInputs() const;
 
+  /// The attribute; null when it is left out, or of another kind, of which checkAttributes tells.
+  const AttributeValue *find(StringRef name, AttributeValue::Kind kind) const;
+  /// After the node is built: fails after an error if an attribute was of another kind than it was read as; attributes
+  /// that nobody read are noted.
+  LogicalResult checkAttributes();
+  /// Counts an attribute as read that changes nothing here.
+  void pass(StringRef name) const { read.insert(name); }
   int64_t intAttr(StringRef name, int64_t fallback) const;
   /// Exact where scrimp.scalars has it.
   double floatAttr(StringRef name, double fallback) const;
   std::string stringAttr(StringRef name, StringRef fallback) const;
   std::optional<SmallVector<int64_t>> intsAttr(StringRef name) const;
-  bool hasAttr(StringRef name) const { return node.attributes.count(name.str()); }
+  bool hasAttr(StringRef name) const {
+    read.insert(name);
+    return node.attributes.count(name.str());
+  }
 
   /// The elements of input `i`, which must be a constant of integers.
   FailureOr<SmallVector<int64_t>> constantInts(unsigned i, StringRef what);
@@ -128,6 +139,10 @@ public:
   LogicalResult set(unsigned output, Value value);
   LogicalResult result(Value value) { return set(0, value); }
   bool isUsed(unsigned output) const;
+
+private:
+  mutable llvm::StringSet<> read; // names of attributes
+  mutable std::string mistyped;
 };
 
 /// One ONNX op in a range of opsets.

@@ -44,7 +44,17 @@ FailureOr<Layer> readLayer(NodeBuilder &b, int64_t gates, unsigned peephole) {
   layer.batch = x[1];
   layer.width = x[2];
   layer.hidden = r[2];
-  int64_t directions = b.stringAttr("direction", "forward") == "bidirectional" ? 2 : 1;
+  std::string direction = b.stringAttr("direction", "forward");
+  if (direction != "forward" && direction != "reverse" && direction != "bidirectional") {
+    b.error() << "direction is '" << direction << "', expected forward, reverse or bidirectional";
+    return failure();
+  }
+  if (int64_t hidden = b.intAttr("hidden_size", layer.hidden); hidden != layer.hidden) {
+    b.error() << "hidden_size is " << hidden << ", but the weight '" << b.node.inputs[2] << "' ("
+              << tensorType(b.input(2)) << ") has " << layer.hidden;
+    return failure();
+  }
+  int64_t directions = direction == "bidirectional" ? 2 : 1;
   if (shapeOf(b.input(1)) != ArrayRef<int64_t>{directions, gates * layer.hidden, layer.width} ||
       r != ArrayRef<int64_t>{directions, gates * layer.hidden, layer.hidden}) {
     b.error() << "weights " << tensorType(b.input(1)) << " and " << tensorType(b.input(2)) << " do not fit an input of "
@@ -64,11 +74,10 @@ FailureOr<Layer> readLayer(NodeBuilder &b, int64_t gates, unsigned peephole) {
     b.error() << "peepholes, clip and input_forget are not supported";
     return failure();
   }
-  auto activations = b.node.attributes.find("activations");
-  if (activations != b.node.attributes.end()) {
+  if (const AttributeValue *activations = b.find("activations", AttributeValue::Strings)) {
     static const std::vector<std::string> expected[] = {{"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}};
     const std::vector<std::string> &wanted = expected[gates == 1 ? 0 : gates == 3 ? 1 : 2];
-    for (auto [i, name] : llvm::enumerate(activations->second.strings))
+    for (auto [i, name] : llvm::enumerate(activations->strings))
       if (name != wanted[i % wanted.size()]) {
         b.error() << "activation '" << name << "' is not supported, only the default '" << wanted[i % wanted.size()]
                   << "'";

@@ -18,6 +18,7 @@ FailureOr<SmallVector<int64_t>> reducedDims(NodeBuilder &b, bool &noop) {
     return failure();
   int64_t rank = shapeOf(b.input(0)).size();
   noop = false;
+  b.pass("noop_with_empty_axes"); // read below, where there are none
   if (*axes && !(*axes)->empty())
     return b.normalizeAxes(**axes, rank);
   noop = b.intAttr("noop_with_empty_axes", 0);

@@ -212,6 +212,7 @@ LogicalResult splitToSequence(NodeBuilder &b) {
   int64_t dim = shapeOf(x)[*axis];
   SmallVector<int64_t> sizes(dim, 1);
   bool keep = true;
+  b.pass("keepdims"); // is for a split into ones
   if (b.has(1)) {
     FailureOr<SmallVector<int64_t>> given = b.constantInts(1, "split");
     if (failed(given))
@@ -449,17 +450,19 @@ LogicalResult depthToSpace(NodeBuilder &b) {
   Value x = b.input(0);
   ArrayRef<int64_t> s = shapeOf(x);
   int64_t block = b.intAttr("blocksize", 0);
+  std::string mode = b.stringAttr("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD")
+    return b.error() << "mode is '" << mode << "', expected DCR or CRD";
   bool toSpace = b.node.type == "DepthToSpace";
-  if (s.size() != 4 || block <= 0 || (toSpace ? s[1] % (block * block) : s[2] % block || s[3] % block))
+  if (s.size() != 4 || block <= 0 || block > (1 << 16) || (toSpace ? s[1] % (block * block) : s[2] % block || s[3] % block))
     return b.error() << "an input of " << tensorType(x) << " does not fit blocks of " << block;
   if (!toSpace) {
     Value y = b.reshape(x, {s[0], s[1], s[2] / block, block, s[3] / block, block});
-    y = b.stringAttr("mode", "DCR") == "CRD" ? b.transpose(y, {0, 1, 3, 5, 2, 4}) : b.transpose(y, {0, 3, 5, 1, 2, 4});
+    y = mode == "CRD" ? b.transpose(y, {0, 1, 3, 5, 2, 4}) : b.transpose(y, {0, 3, 5, 1, 2, 4});
     return b.result(b.reshape(y, {s[0], s[1] * block * block, s[2] / block, s[3] / block}));
   }
   int64_t channels = s[1] / (block * block);
-  bool dcr = b.stringAttr("mode", "DCR") == "DCR";
-  Value y = dcr ? b.transpose(b.reshape(x, {s[0], block, block, channels, s[2], s[3]}), {0, 3, 4, 1, 5, 2})
+  Value y = mode == "DCR" ? b.transpose(b.reshape(x, {s[0], block, block, channels, s[2], s[3]}), {0, 3, 4, 1, 5, 2})
                 : b.transpose(b.reshape(x, {s[0], channels, block, block, s[2], s[3]}), {0, 1, 4, 2, 5, 3});
   return b.result(b.reshape(y, {s[0], channels, s[2] * block, s[3] * block}));
 }

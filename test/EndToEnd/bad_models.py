@@ -7,6 +7,7 @@ import numpy as np
 
 import harness
 from bad_input import BATCH, LOSS, W, X, expect, linear, mean_of, refuse
+from harness import check, run
 from onnx_writer import function, model, node, value
 
 
@@ -169,6 +170,75 @@ def attributes(folder):
         ),
         "node 'pool' (MaxPool): kernel, strides, pads and dilations do not fit an input of 'tensor<2x1x8x8xf32>'",
         flags=BATCH,
+    )
+    for pad, keywords, message in (
+        ("Conv", {"auto_pad": "SAME"}, "auto_pad is 'SAME', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER"),
+        ("Conv", {"group": 1.0}, "attribute 'group' is of another kind than the op's"),
+        ("Conv", {"strides": 2}, "attribute 'strides' is of another kind than the op's"),
+    ):
+        refuse(
+            folder,
+            "kinds.onnx",
+            model(
+                [node(pad, ["x", "k"], ["y"], name="conv", **keywords), mean_of("y")],
+                [image],
+                [LOSS],
+                {"k": np.ones((1, 1, 3, 3), "f4")},
+            ),
+            f"node 'conv' ({pad}): {message}",
+            flags=BATCH,
+        )
+    for keywords, message in (
+        ({"blocksize": 2, "mode": "RCD"}, "mode is 'RCD', expected DCR or CRD"),
+        (
+            {"blocksize": 1 << 32},
+            "an input of 'tensor<2x1x8x8xf32>' does not fit blocks of 4294967296",
+        ),
+    ):
+        refuse(
+            folder,
+            "depth.onnx",
+            model(
+                [
+                    node("Mul", ["x", "s"], ["m"]),
+                    node("DepthToSpace", ["m"], ["y"], name="depth", **keywords),
+                    mean_of("y"),
+                ],
+                [image],
+                [LOSS],
+                {"s": np.ones((8, 8), "f4")},
+            ),
+            "node 'depth' (DepthToSpace): " + message,
+            flags=BATCH,
+        )
+    for keywords, message in (
+        (
+            {"hidden_size": 5},
+            "hidden_size is 5, but the weight 'r' ('tensor<1x16x4xf32>') has 4",
+        ),
+        (
+            {"hidden_size": 4, "direction": "backward"},
+            "direction is 'backward', expected forward, reverse or bidirectional",
+        ),
+    ):
+        refuse(
+            folder,
+            "lstm.onnx",
+            model(
+                [node("LSTM", ["x", "k", "r"], ["y"], name="lstm", **keywords), mean_of("y")],
+                [value("x", "f4", [3, "batch", 2])],
+                [LOSS],
+                {"k": np.ones((1, 16, 2), "f4"), "r": np.ones((1, 16, 4), "f4")},
+            ),
+            "node 'lstm' (LSTM): " + message,
+            flags=BATCH,
+        )
+    # What nobody reads is told.
+    (folder / "unknown.onnx").write_bytes(linear(node("Relu", ["y"], ["z"], slope=0.5), mean_of("z")))
+    compiled = run(["scrimp-plan", folder / "unknown.onnx", *BATCH])
+    check(
+        compiled.stderr == "scrimp-plan: note: attribute 'slope' of Relu nodes is not looked at (first in 'z')\n",
+        compiled.stderr,
     )
     # A table of one row an index: its depth may not be what the data say, nor without bound.
     refuse(
