@@ -4,6 +4,8 @@
 #include "scrimp/Support/Messages.h"
 
 #include <CLI/CLI.hpp>
+#include <new>
+#include <unistd.h>
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -63,7 +65,15 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
   app.add_option("--report", options.report, "Write what the memory goes to: memory.json")->type_name("FILE");
 }
 
+/// Nothing here catches std::bad_alloc.
+static void outOfMemory() {
+  static const char text[] = "scrimp: error: out of memory\n";
+  [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, text, sizeof(text) - 1);
+  ::_exit(1);
+}
+
 ToolDiagnostics::ToolDiagnostics(MLIRContext &context, StringRef tool) : tool(tool.str()) {
+  std::set_new_handler(outOfMemory);
   handler = std::make_unique<ScopedDiagnosticHandler>(&context, [this](Diagnostic &diagnostic) {
     StringRef kind = diagnostic.getSeverity() == DiagnosticSeverity::Error     ? "error"
                      : diagnostic.getSeverity() == DiagnosticSeverity::Warning ? "warning"

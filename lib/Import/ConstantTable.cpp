@@ -96,7 +96,11 @@ LogicalResult range(NodeBuilder &b) {
   }
   if (values[2] == 0)
     return b.error() << "delta is 0";
-  int64_t count = std::max<int64_t>(std::ceil((values[1] - values[0]) / values[2]), 0);
+  double length = std::ceil((values[1] - values[0]) / values[2]);
+  if (!(length <= 1 << 24))
+    return b.error() << "from " << values[0] << " to " << values[1] << " by " << values[2]
+                     << " are too many numbers, expected at most " << (1 << 24);
+  int64_t count = std::max(length, 0.0);
   HostTensor result(RankedTensorType::get({count}, tensorType(b.input(0)).getElementType()));
   for (int64_t i = 0; i < count; ++i)
     if (result.isFloat())

@@ -284,7 +284,7 @@ LogicalResult dropout(NodeBuilder &b) {
       return failure();
     training |= *mode != 0;
   }
-  if (ratio < 0 || ratio >= 1)
+  if (!(ratio >= 0 && ratio < 1))
     return b.error() << "the ratio is " << ratio << ", expected one in [0, 1)";
   if (!training || ratio == 0) {
     if (!training && ratio != 0)

@@ -174,9 +174,14 @@ FailureOr<SmallVector<int64_t>> splitSizes(NodeBuilder &b, int64_t dim, int64_t 
       result.push_back(std::clamp<int64_t>(left, 0, chunk));
   }
   int64_t sum = 0;
-  for (int64_t size : result)
+  for (int64_t size : result) {
+    if (size < 0 || size > dim) {
+      b.error() << "a part is " << size << ", but the dimension is " << dim;
+      return failure();
+    }
     sum += size;
-  if (sum != dim || llvm::any_of(result, [](int64_t size) { return size < 0; })) {
+  }
+  if (sum != dim) {
     b.error() << "the parts add up to " << sum << ", but the dimension is " << dim;
     return failure();
   }
@@ -408,7 +413,9 @@ LogicalResult pad(NodeBuilder &b) {
       return failure();
     before[*dim] = (*given)[i];
     after[*dim] = (*given)[axes.size() + i];
-    if (shapeOf(x)[*dim] + before[*dim] + after[*dim] < 0 || (mode != "constant" && shapeOf(x)[*dim] == 0))
+    constexpr int64_t most = int64_t(1) << 40;
+    if (std::abs(before[*dim]) > most || std::abs(after[*dim]) > most ||
+        shapeOf(x)[*dim] + before[*dim] + after[*dim] < 0 || (mode != "constant" && shapeOf(x)[*dim] == 0))
       return b.error() << "dimension " << *dim << " of " << shapeOf(x)[*dim] << " cannot be padded by " << before[*dim]
                        << " and " << after[*dim];
   }

@@ -233,6 +233,32 @@ def attributes(folder):
             "node 'lstm' (LSTM): " + message,
             flags=BATCH,
         )
+    rest = (node("ReduceSum", ["r"], ["q"], keepdims=0), node("Mul", ["y", "q"], ["z"]), mean_of("z"))
+    for nodes, initializers, message in (
+        (
+            [node("Range", ["s", "l", "d"], ["r"], name="n"), *rest],
+            {"s": np.float32(0), "l": np.float32(np.inf), "d": np.float32(1)},
+            "(Range): from 0.000000e+00 to INF by 1.000000e+00 are too many numbers, expected at most 16777216",
+        ),
+        (
+            [node("Split", ["y", "s"], ["z", "u"], name="n", axis=1), mean_of("z")],
+            {"s": np.array([-1, 4])},
+            "(Split): a part is -1, but the dimension is 3",
+        ),
+        (
+            [node("Pad", ["y", "s"], ["z"], name="n"), mean_of("z")],
+            {"s": np.array([0, 1 << 62, 0, 1 << 62])},
+            "(Pad): dimension 1 of 3 cannot be padded by 4611686018427387904 and 4611686018427387904",
+        ),
+        (
+            [node("Dropout", ["y", "s", "t"], ["z"], name="n"), mean_of("z")],
+            {"s": np.float32(np.nan), "t": np.array(True)},
+            "(Dropout): the ratio is nan, expected one in [0, 1)",
+        ),
+    ):
+        refuse(
+            folder, "value.onnx", linear(*nodes, initializers={**W, **initializers}), f"node 'n' {message}", flags=BATCH
+        )
     # What nobody reads is told.
     (folder / "unknown.onnx").write_bytes(linear(node("Relu", ["y"], ["z"], slope=0.5), mean_of("z")))
     compiled = run(["scrimp-plan", folder / "unknown.onnx", *BATCH])
