@@ -97,6 +97,9 @@ static LogicalResult takeValues(StringRef path, func::FuncOp main, Compilation &
     if (ArrayRef(found->second.shape) != type.getShape())
       return emitError(loc) << "'" << name << "' in '" << path << "' has shape [" << ArrayRef(found->second.shape)
                             << "], the model needs [" << type.getShape() << "]";
+    if (isa<FloatType>(found->second.elementType) && !isa<FloatType>(type.getElementType()))
+      return emitError(loc) << "'" << name << "' in '" << path << "' holds " << found->second.elementType
+                            << ", which does not convert to the model's " << type.getElementType();
     compilation.weights[name] = found->second;
     main.setArgAttr(i, "scrimp.init",
                     builder.getDictionaryAttr(builder.getNamedAttr("kind", builder.getStringAttr("file"))));
@@ -183,7 +186,10 @@ static bool writeElement(char *bytes, Type type, double value) {
     memcpy(bytes, &bits, floatType.getWidth() / 8);
     fits = !converted.isInfinity() || std::isinf(value);
   } else {
-    int64_t whole = static_cast<int64_t>(value);
+    unsigned width = type.getIntOrFloatBitWidth();
+    fits = value == std::trunc(value) && std::abs(value) <= 0x1p53 &&
+           (width == 1 ? value == 0 || value == 1 : width == 64 || llvm::isIntN(width, static_cast<int64_t>(value)));
+    int64_t whole = fits ? static_cast<int64_t>(value) : 0;
     memcpy(bytes, &whole, std::max(8u, type.getIntOrFloatBitWidth()) / 8);
   }
   return fits;

@@ -243,6 +243,18 @@ def write_safetensors(path, tensors):
     return path
 
 
+COUNTER = """
+func.func @main(%w: tensor<2xf32> {scrimp.name = "w", scrimp.param = "trainable"},
+                %n: tensor<i32> {scrimp.name = "n", scrimp.state})
+    -> (tensor<f32> {scrimp.output = "loss"}, tensor<i32> {scrimp.updates = 1 : i64}) {
+  %l = scrimp.reduce sum, %w [0] : tensor<2xf32> -> tensor<f32>
+  %one = scrimp.constant dense<1> : tensor<i32>
+  %m = scrimp.add %n, %one : tensor<i32>
+  return %l, %m : tensor<f32>, tensor<i32>
+}
+"""
+
+
 def first_values(folder):
     """--init-from, when compiling and when running: values that do not fit, names that say two things."""
     good = folder / "good.onnx"
@@ -254,7 +266,11 @@ def first_values(folder):
         compile_ = ["scrimp-compile", model_file, "-o", folder / "new", "--quiet", *flags, "--init-from", file]
         expect(folder, compile_, "scrimp-compile: error: " + compiling)
         feeds = [f for name in data for f in ("--data", f"{name}={folder}/{name}.npy")]
-        expect(folder, [folder / program, "--init-from", file, *feeds], f"{program}: error: --init-from: {running}")
+        expect(
+            folder,
+            [folder / program, "--steps", "1", "--init-from", file, *feeds],
+            f"{program}: error: --init-from: {running}",
+        )
 
     large = np.ones((4, 3))
     large[2, 1] = 1e39
@@ -275,6 +291,32 @@ def first_values(folder):
     index.write_text('{"weight_map": {"w": "large.safetensors", "\\u0077": "infinite.safetensors"}}')
     twice = "'FOLDER/i.safetensors.index.json' holds 'w' twice; it is damaged, write it again"
     reject(index, twice, twice)
+
+    counter = folder / "counter.mlir"
+    counter.write_text(COUNTER)
+    harness.compile_model(counter, folder / "counter")
+    pair = lambda n: [("w", np.ones(2, "f4")), ("n", np.array(n))]
+    path = write_safetensors(folder / "n.safetensors", pair(np.float32(3)))
+    reject(
+        path,
+        "'n' in 'FOLDER/n.safetensors' holds 'f32', which does not convert to the model's 'i32'",
+        "tensor 'n' is f32 [] in 'FOLDER/n.safetensors', the model takes i32 []",
+        *(counter, "counter", (), ()),
+    )
+    path = write_safetensors(folder / "n.safetensors", pair(1 << 40))
+    reject(
+        path,
+        "element 0 of parameter 'n' is 1.09951e+12, which its type in the model, i32, does not hold",
+        "tensor 'n' of 'FOLDER/n.safetensors': element 0 is 1099511627776, which i32 does not hold exactly",
+        *(counter, "counter", (), ()),
+    )
+    path = write_safetensors(folder / "n.safetensors", pair(5))
+    harness.compile_model(counter, folder / "five", "--init-from", path)
+    for program, flags in (("five", ()), ("counter", ("--init-from", path))):
+        train(folder / program, "--steps", "2", "--save", folder / "save", *flags)
+        n = harness.weights(folder / "save")["n"]
+        check(n.dtype == np.int32 and n == 7, f"{program} counted to {n}")
+        shutil.rmtree(folder / "save")
 
     tied, folder_of_data = MODELS / "cases" / "tied" / "export.onnx", MODELS / "cases" / "tied"
     harness.compile_model(tied, folder / "tied")
