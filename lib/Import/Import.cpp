@@ -407,7 +407,7 @@ LogicalResult Importer::buildNodes() {
       continue;
     std::string reason;
     NodeBuilder builder(graph, node);
-    if (failed(findOp(node, reason)->build(builder)) || failed(builder.checkAttributes()))
+    if (failed(findOp(node, reason)->build(builder)) || failed(builder.checkAllRead()))
       return failure();
   }
   for (BlockArgument counter : counters) {

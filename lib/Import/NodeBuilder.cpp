@@ -255,13 +255,20 @@ const AttributeValue *NodeBuilder::find(StringRef name, AttributeValue::Kind kin
   return nullptr;
 }
 
-LogicalResult NodeBuilder::checkAttributes() {
+LogicalResult NodeBuilder::checkAllRead() {
   if (!mistyped.empty())
     return error() << "attribute '" << mistyped << "' is of another kind than the op's";
+  auto tell = [&](const std::string &what, const std::string &key) {
+    if (graph.ignored.insert(node.type + "." + key).second)
+      graph.notes.push_back(what + " of " + node.type + " nodes is not looked at (first in '" + node.displayName() +
+                            "')");
+  };
   for (const auto &[name, value] : node.attributes)
-    if (!read.contains(name) && graph.ignoredAttributes.insert(node.type + "." + name).second)
-      graph.notes.push_back("attribute '" + name + "' of " + node.type + " nodes is not looked at (first in '" +
-                            node.displayName() + "')");
+    if (!read.contains(name))
+      tell("attribute '" + name + "'", name);
+  for (unsigned i = 0; i < node.inputs.size(); ++i)
+    if (!node.inputs[i].empty() && !readInputs.contains(i))
+      tell("input " + std::to_string(i), std::to_string(i));
   return success();
 }
 

@@ -39,7 +39,7 @@ public:
   int64_t batch = -1; // -1: no batched input
   std::vector<std::string> evaluationDropouts, evaluationNorms;
   std::vector<std::string> notes; // for ImportedModel
-  llvm::StringSet<> ignoredAttributes; // "Op.name", those noted
+  llvm::StringSet<> ignored;      // "Op.attribute" and "Op.number of input", those noted
 
   /// An argument that the runtime fills each step.
   Value scalarArgument(StringRef name, Type type);
@@ -79,7 +79,10 @@ public:
   InFlightDiagnostic error();
 
   unsigned numInputs() const { return node.inputs.size(); }
-  bool has(unsigned i) const { return i < node.inputs.size() && !node.inputs[i].empty(); }
+  bool has(unsigned i) const {
+    readInputs.insert(i);
+    return i < node.inputs.size() && !node.inputs[i].empty();
+  }
   /// Null when left out. Use `require` where it must be there.
   Value input(unsigned i) const;
   LogicalResult require(unsigned first, unsigned count);
@@ -87,11 +90,11 @@ public:
   LogicalResult requireRank(unsigned i, int64_t least);
   SmallVector<Value> allInputs() const;
 
-  /// The attribute; null when it is left out, or of another kind, of which checkAttributes tells.
+  /// The attribute; null when it is left out, or of another kind, of which checkAllRead tells.
   const AttributeValue *find(StringRef name, AttributeValue::Kind kind) const;
   /// After the node is built: fails after an error if an attribute was of another kind than it was read as; attributes
-  /// that nobody read are noted.
-  LogicalResult checkAttributes();
+  /// and inputs that nobody read are noted.
+  LogicalResult checkAllRead();
   /// Counts an attribute as read that changes nothing here.
   void pass(StringRef name) const { read.insert(name); }
   int64_t intAttr(StringRef name, int64_t fallback) const;
@@ -142,6 +145,7 @@ public:
 
 private:
   mutable llvm::StringSet<> read; // names of attributes
+  mutable llvm::SmallDenseSet<unsigned> readInputs;
   mutable std::string mistyped;
 };
 

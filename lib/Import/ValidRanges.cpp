@@ -24,6 +24,14 @@ static std::optional<int64_t> excludedBy(SelectOp select, Value value) {
   return constant->ints()[0];
 }
 
+/// The largest dimension that a tuple of indices into `x` chooses from.
+static int64_t mostOfTuple(Value x, Value indices, int64_t batchDims) {
+  int64_t most = 0;
+  for (int64_t dim : shapeOf(x).slice(batchDims, shapeOf(indices).back()))
+    most = std::max(most, dim);
+  return most;
+}
+
 /// Follows an input through ops that only move its elements, to the tables and classes that it indexes.
 static void findRange(Value value, ValidRange &range, llvm::DenseSet<Value> &seen) {
   if (!seen.insert(value).second)
@@ -38,6 +46,10 @@ static void findRange(Value value, ValidRange &range, llvm::DenseSet<Value> &see
         range.ignore = *loss.getIgnoreIndex();
     } else if (auto elements = dyn_cast<GatherElementsOp>(op); elements && elements.getIndices() == value)
       range.end = std::min(range.end, shapeOf(elements.getX())[elements.getDim()]);
+    else if (auto tuples = dyn_cast<GatherNdOp>(op); tuples && tuples.getIndices() == value)
+      range.end = std::min(range.end, mostOfTuple(tuples.getX(), value, tuples.getBatchDims()));
+    else if (auto scatter = dyn_cast<ScatterNdOp>(op); scatter && scatter.getIndices() == value)
+      range.end = std::min(range.end, mostOfTuple(scatter.getX(), value, scatter.getBatchDims()));
     else if (isa<ReshapeOp, BroadcastOp, TransposeOp, SliceOp, ConcatOp, PadOp, GatherOp>(op) ||
              (isa<CastOp>(op) && !isFloatTensor(op->getResult(0)) &&
               tensorType(op->getResult(0)).getElementTypeBitWidth() >= 32) ||

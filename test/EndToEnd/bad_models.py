@@ -260,10 +260,11 @@ def attributes(folder):
             folder, "value.onnx", linear(*nodes, initializers={**W, **initializers}), f"node 'n' {message}", flags=BATCH
         )
     # What nobody reads is told.
-    (folder / "unknown.onnx").write_bytes(linear(node("Relu", ["y"], ["z"], slope=0.5), mean_of("z")))
+    (folder / "unknown.onnx").write_bytes(linear(node("Relu", ["y", "w"], ["z"], slope=0.5), mean_of("z")))
     compiled = run(["scrimp-plan", folder / "unknown.onnx", *BATCH])
     check(
-        compiled.stderr == "scrimp-plan: note: attribute 'slope' of Relu nodes is not looked at (first in 'z')\n",
+        compiled.stderr == "scrimp-plan: note: attribute 'slope' of Relu nodes is not looked at (first in 'z')\n"
+        "scrimp-plan: note: input 1 of Relu nodes is not looked at (first in 'z')\n",
         compiled.stderr,
     )
     # A table of one row an index: its depth may not be what the data say, nor without bound.

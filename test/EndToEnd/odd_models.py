@@ -278,5 +278,29 @@ def exported(folder):
     check(steps[-1]["loss"] < steps[0]["loss"] - 0.05, f"the loss does not fall: {steps}")
 
 
+def indices(folder):
+    """Indices that data give are checked before they are used, whatever op uses them."""
+    data = value("i", "i8", ["batch", 1])
+    for op in ("GatherND", "Gather", "GatherElements"):
+        table = np.arange(5.0).astype("f4")
+        pick = node(op, ["t", "i"], ["p"]) if op != "GatherElements" else node(op, ["t2", "i"], ["p"], axis=1)
+        nodes = [pick, node("Mul", ["p", "w"], ["q"]), node("ReduceSum", ["q"], ["loss"], keepdims=0)]
+        nodes.insert(0, node("Constant", [], ["t"], value=table))
+        nodes.insert(0, node("Constant", [], ["t2"], value=np.stack([table, table])))
+        program = folder / op
+        path = folder / f"{op}.onnx"
+        path.write_bytes(model(nodes, [data], [value("loss", "f4", [])], {"w": np.ones(1, "f4")}))
+        compile_model(path, program, "--dim", "batch=2")
+        np.save(folder / "i.npy", np.array([[4], [3]]))
+        steps = train_steps(program, folder / "m.jsonl", "--data", f"i={folder}/i.npy")
+        check(steps[0]["loss"] == 7, f"{op}: the loss is {steps[0]['loss']}")
+        np.save(folder / "i.npy", np.array([[4], [5]]))
+        expect(
+            folder,
+            [program, "--no-shuffle", "--data", f"i={folder}/i.npy"],
+            f"{op}: error: --data: input 'i', sample 1: value 5 in 'FOLDER/i.npy' is outside 0 to 4",
+        )
+
+
 if __name__ == "__main__":
-    harness.main([optimizers, clipping, adam, without_data, dropout, half_precision, exported])
+    harness.main([optimizers, clipping, adam, without_data, dropout, half_precision, exported, indices])
