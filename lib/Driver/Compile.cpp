@@ -19,6 +19,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/ToolOutputFile.h"
 
 #include <cmath>
@@ -390,7 +391,11 @@ LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRCont
   if (std::error_code code = fs::make_absolute(absolute))
     return emitError(loc) << "cannot write '" << options.output << "': " << code.message();
   std::string object = (absolute + ".part." + Twine(llvm::sys::Process::getProcessId()) + ".o").str();
-  llvm::scope_exit cleanup([&] { fs::remove(object); });
+  llvm::sys::RemoveFileOnSignal(object);
+  llvm::scope_exit cleanup([&] {
+    fs::remove(object);
+    llvm::sys::DontRemoveFileOnSignal(object);
+  });
   if (failed(compileToObject(kernels->get(), cpu, object)))
     return failure();
   llvm::Error failed =

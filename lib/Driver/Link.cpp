@@ -8,6 +8,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -124,9 +125,13 @@ llvm::Error mlir::scrimp::linkExecutable(const Program &program, StringRef objec
   SmallString<128> temporary;
   if (!fs::createTemporaryFile("scrimp-link", "log", temporary))
     log = temporary.str().str();
+  for (const std::string &file : {part, programFile, assembly, log})
+    llvm::sys::RemoveFileOnSignal(file);
   llvm::scope_exit cleanup([&] {
-    for (const std::string &file : {part, programFile, assembly, log})
+    for (const std::string &file : {part, programFile, assembly, log}) {
       fs::remove(file);
+      llvm::sys::DontRemoveFileOnSignal(file);
+    }
   });
   if (llvm::Error failed = writeFile(programFile, program.bytes))
     return failed;

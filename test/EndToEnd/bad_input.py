@@ -10,6 +10,8 @@ import os
 import pathlib
 import re
 import resource
+import subprocess
+import time
 
 import numpy as np
 
@@ -278,6 +280,14 @@ def outputs(folder):
         "scrimp-compile: error: --output and --report are both 'FOLDER/new'",
     )
     check(good.read_bytes() == linear(mean_of("y")), "the model was written to")
+    # A signal while files of the linker's lie there.
+    process = subprocess.Popen([str(a) for a in [*compile_, folder / "train"]])
+    while process.poll() is None and not list(folder.glob("*.part.*")):
+        time.sleep(0.002)
+    process.terminate()
+    process.wait()
+    check(not list(folder.glob("*.part.*")), f"left behind: {listing(folder)}")
+    (folder / "train").unlink(missing_ok=True)
     # A full disk, or the nearest thing that needs no rights: a bound on the size of files.
     expect(
         folder,
