@@ -414,7 +414,7 @@ LogicalResult pad(NodeBuilder &b) {
     before[*dim] = (*given)[i];
     after[*dim] = (*given)[axes.size() + i];
     constexpr int64_t most = int64_t(1) << 40;
-    if (std::abs(before[*dim]) > most || std::abs(after[*dim]) > most ||
+    if (std::max(before[*dim], after[*dim]) > most || std::min(before[*dim], after[*dim]) < -most ||
         shapeOf(x)[*dim] + before[*dim] + after[*dim] < 0 || (mode != "constant" && shapeOf(x)[*dim] == 0))
       return b.error() << "dimension " << *dim << " of " << shapeOf(x)[*dim] << " cannot be padded by " << before[*dim]
                        << " and " << after[*dim];
