@@ -3,6 +3,8 @@
 #include "scrimp/Analysis/Aliases.h"
 #include "scrimp/Support/Messages.h"
 
+#include "llvm/Support/Path.h"
+
 #include <CLI/CLI.hpp>
 #include <new>
 #include <unistd.h>
@@ -11,6 +13,9 @@ using namespace mlir;
 using namespace mlir::scrimp;
 
 void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
+  app.failure_message([](const CLI::App *app, const CLI::Error &error) {
+    return (llvm::sys::path::filename(app->get_name()) + ": error: " + onOneLine(error.what()) + "; see --help\n").str();
+  });
   app.add_option("MODEL", options.model, "The model: MODEL.onnx, or MODEL.mlir in the scrimp dialect")->required();
   app.add_option_function<std::vector<std::string>>(
          "--dim",

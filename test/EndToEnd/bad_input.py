@@ -305,26 +305,23 @@ def flags(folder):
     expect(
         folder,
         [*compile_, "--frobnicate"],
-        "The following argument was not expected: --frobnicate",
-        "Run with --help for more information.",
+        "scrimp-compile: error: The following argument was not expected: --frobnicate; see --help",
     )
     expect(
         folder,
         [*compile_, "--dim", "batch"],
-        "--dim: expected NAME=SIZE with a positive size, found 'batch'",
-        "Run with --help for more information.",
+        "scrimp-compile: error: --dim: expected NAME=SIZE with a positive size, found 'batch'; see --help",
     )
     expect(
         folder,
         [*compile_, "--optimizer", "magic"],
-        "--optimizer: magic not in {adamw,adam,sgd}",
-        "Run with --help for more information.",
+        "scrimp-compile: error: --optimizer: magic not in {adamw,adam,sgd}; see --help",
     )
     for arguments, message in (
         (["--workers", "0"], "--workers: Value 0 not in range 1 to 4096"),
         (["--workers", "5000"], "--workers: Value 5000 not in range 1 to 4096"),
     ):
-        expect(folder, [*compile_, *BATCH, *arguments], message, "Run with --help for more information.")
+        expect(folder, [*compile_, *BATCH, *arguments], f"scrimp-compile: error: {message}; see --help")
     for arguments, message in (
         (["--trainable", "["], "--trainable '[': invalid glob pattern, unmatched '['"),
         (["--no-decay", "["], "FOLDER/good.onnx: no-decay pattern '[': invalid glob pattern, unmatched '['"),
@@ -363,10 +360,10 @@ def flags(folder):
     expect(
         folder,
         [*compile_, *BATCH, "--dim", "batch=3"],
-        "--dim: 'batch' is given twice",
-        "Run with --help for more information.",
+        "scrimp-compile: error: --dim: 'batch' is given twice; see --help",
     )
-    expect(folder, ["scrimp-compile", good], "--output is required", "Run with --help for more information.")
+    expect(folder, ["scrimp-compile", good], "scrimp-compile: error: --output is required; see --help")
+    expect(folder, ["scrimp-plan"], "scrimp-plan: error: MODEL is required; see --help")
 
 
 if __name__ == "__main__":

@@ -194,6 +194,14 @@ def checkpoints(folder):
         resume(folder / "empty"),
         "train: error: --resume: 'FOLDER/empty' holds no checkpoint: there is neither state.json nor latest",
     )
+    (folder / "copied").mkdir()
+    shutil.copytree(harness.newest(folder / "save"), folder / "copied" / "step-000002")
+    expect(
+        folder,
+        resume(folder / "copied"),
+        "train: error: --resume: 'FOLDER/copied' holds no checkpoint: there is neither state.json nor latest; "
+        "'FOLDER/copied/step-000002' is one",
+    )
     for name, file in (("weights", "model.safetensors"), ("moments", "optimizer.safetensors"), ("state", "state.json")):
         for damage in ("cut", "flipped"):
             broken = folder / f"{name}-{damage}"

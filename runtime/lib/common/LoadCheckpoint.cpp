@@ -12,6 +12,16 @@ namespace scrimp::runtime {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+/// The name of a checkpoint inside `path`, the last in their order; empty without one.
+static std::string lastCheckpointIn(const std::string &path) {
+  std::string last;
+  std::error_code error;
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error))
+    if (std::error_code ignored; fs::exists(it->path() / stateFile, ignored))
+      last = std::max(last, it->path().filename().string());
+  return last;
+}
+
 /// The folder that holds state.json: `path` itself, or what its `latest` names.
 static Result<std::string> findFolder(const std::string &path) {
   std::error_code error;
@@ -20,8 +30,11 @@ static Result<std::string> findFolder(const std::string &path) {
   if (fs::exists(path + "/" + stateFile, error))
     return path;
   Result<std::string> latest = readText(path + "/latest", 4096);
-  if (latest.failed())
-    return Status::error("'%s' holds no checkpoint: there is neither %s nor latest", path.c_str(), stateFile);
+  if (latest.failed()) {
+    std::string last = lastCheckpointIn(path);
+    return Status::error("'%s' holds no checkpoint: there is neither %s nor latest%s", path.c_str(), stateFile,
+                         last.empty() ? "" : ("; '" + path + "/" + last + "' is one").c_str());
+  }
   std::string name = latest->substr(0, latest->find('\n'));
   if (name.empty() || name.find('/') != std::string::npos || !fs::is_directory(path + "/" + name, error))
     return Status::error("'%s/latest' names '%s', which is not there; give --resume one of the folder's checkpoints",
