@@ -70,9 +70,11 @@ LogicalResult GatherOp::canonicalize(GatherOp op, PatternRewriter &rewriter) {
   int64_t dim = op.getDim(), size = shape[dim];
   for (const APInt &index : elements.getValues<APInt>())
     indices.push_back(index.getSExtValue() + (index.isNegative() ? size : 0));
+  if (llvm::any_of(indices, [&](int64_t index) { return index < 0 || index >= size; }))
+    return failure();
   int64_t stride = indices.size() > 1 ? indices[1] - indices[0] : 1;
-  for (auto [i, index] : llvm::enumerate(indices))
-    if (index < 0 || index >= size || index != indices[0] + static_cast<int64_t>(i) * stride)
+  for (size_t i = 1; i < indices.size(); ++i)
+    if (indices[i] - indices[i - 1] != stride)
       return failure();
   if (stride == 0)
     return failure();

@@ -122,7 +122,8 @@ FailureOr<SmallVector<Lengths>> readLengths(NodeBuilder &b, ArrayRef<int64_t> ax
     return b.error() << "needs scales or sizes, found " << (bySizes ? "both" : "neither");
   std::optional<HostTensor> values = constantOf(b.input(from));
   if (!values)
-    return b.error() << what << " ('" << b.node.inputs[from] << "') depends on the data; Scrimp needs it when it compiles";
+    return b.error() << what << " ('" << b.node.inputs[from]
+                     << "') depends on the data; Scrimp needs it when it compiles";
   if (values->size() != static_cast<int64_t>(axes.size()) || values->isFloat() == bySizes)
     return b.error() << what << " is " << values->getType() << ", expected " << axes.size()
                      << (bySizes ? " integers" : " floats");
@@ -135,12 +136,15 @@ FailureOr<SmallVector<Lengths>> readLengths(NodeBuilder &b, ArrayRef<int64_t> ax
     lengths.push_back({shape[axis], static_cast<int64_t>(resized), scale, resized});
   }
   std::string policy = b.stringAttr("keep_aspect_ratio_policy", "stretch");
+  if (!llvm::is_contained({"stretch", "not_larger", "not_smaller"}, policy))
+    return b.error() << "keep_aspect_ratio_policy is '" << policy << "', expected stretch, not_larger or not_smaller";
   if (bySizes && policy != "stretch") {
     auto byScale = [](const Lengths &a, const Lengths &b) { return a.scale < b.scale; };
-    double scale = (policy == "not_larger" ? llvm::min_element(lengths, byScale) : llvm::max_element(lengths, byScale))->scale;
+    auto [least, most] = std::minmax_element(lengths.begin(), lengths.end(), byScale);
+    double scale = policy == "not_larger" ? least->scale : most->scale;
     for (Lengths &n : lengths) {
       n.scale = scale;
-      n.out = static_cast<int64_t>(std::floor(scale * static_cast<double>(n.in) + 0.5));
+      n.out = std::max<int64_t>(std::llround(scale * static_cast<double>(n.in)), 1);
       n.resized = static_cast<double>(n.out);
     }
   }
@@ -166,6 +170,8 @@ LogicalResult resize(NodeBuilder &b) {
                            "tf_half_pixel_for_nn"},
                           how.coordinates))
     return b.error() << "coordinate_transformation_mode '" << how.coordinates << "' is not supported";
+  if (!llvm::is_contained({"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}, how.nearest))
+    return b.error() << "nearest_mode '" << how.nearest << "' is not supported";
   SmallVector<int64_t> axes = b.intsAttr("axes").value_or(SmallVector<int64_t>());
   if (!b.hasAttr("axes"))
     llvm::append_range(axes, llvm::seq<int64_t>(0, shapeOf(x).size()));

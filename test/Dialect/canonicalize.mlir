@@ -271,15 +271,19 @@ func.func @slice_of_concat(%x: tensor<4xf32>, %y: tensor<6xf32>, %empty: tensor<
 // CHECK: %[[A:.*]] = scrimp.reshape %[[S]] : tensor<3x2xf32> -> tensor<1x3x2xf32>
 // CHECK: %[[B:.*]] = scrimp.gather
 // CHECK: %[[C:.*]] = scrimp.gather
-// CHECK: return %[[A]], %[[B]], %[[C]]
-func.func @constant_indices(%x: tensor<9x2xf32>) -> (tensor<1x3x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>) {
+// CHECK: %[[D:.*]] = scrimp.gather
+// CHECK: return %[[A]], %[[B]], %[[C]], %[[D]]
+func.func @constant_indices(%x: tensor<9x2xf32>)
+    -> (tensor<1x3x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>) {
   %i = scrimp.constant dense<[[-1, 5, 2]]> : tensor<1x3xi64>
   %j = scrimp.constant dense<[4, 4]> : tensor<2xi64>
   %k = scrimp.constant dense<[8, 9]> : tensor<2xi64>
   %a = scrimp.gather %x, %i {dim = 0} : tensor<9x2xf32>, tensor<1x3xi64> -> tensor<1x3x2xf32>
   %b = scrimp.gather %x, %j {dim = 0} : tensor<9x2xf32>, tensor<2xi64> -> tensor<2x2xf32>
   %c = scrimp.gather %x, %k {dim = 0} : tensor<9x2xf32>, tensor<2xi64> -> tensor<2x2xf32>
-  return %a, %b, %c : tensor<1x3x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>
+  %far = scrimp.constant dense<[9223372036854775807, -9223372036854775808]> : tensor<2xi64>
+  %d = scrimp.gather %x, %far {dim = 0} : tensor<9x2xf32>, tensor<2xi64> -> tensor<2x2xf32>
+  return %a, %b, %c, %d : tensor<1x3x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>
 }
 
 // -----

@@ -212,6 +212,31 @@ def attributes(folder):
             flags=BATCH,
         )
     for keywords, message in (
+        ({"mode": "area"}, "mode is 'area', expected nearest, linear or cubic"),
+        ({"nearest_mode": "up"}, "nearest_mode 'up' is not supported"),
+        (
+            {"keep_aspect_ratio_policy": "larger"},
+            "keep_aspect_ratio_policy is 'larger', expected stretch, not_larger or not_smaller",
+        ),
+    ):
+        refuse(
+            folder,
+            "resize.onnx",
+            model(
+                [
+                    node("Mul", ["x", "s"], ["m"]),
+                    node("Resize", ["m", "", "", "sizes"], ["y"], name="resize", axes=[2, 3], **keywords),
+                    mean_of("y"),
+                ],
+                [image],
+                [LOSS],
+                {"s": np.ones((8, 8), "f4"), "sizes": np.array([4, 4], "i8")},
+                opset=18,
+            ),
+            "node 'resize' (Resize): " + message,
+            flags=BATCH,
+        )
+    for keywords, message in (
         (
             {"hidden_size": 5},
             "hidden_size is 5, but the weight 'r' ('tensor<1x16x4xf32>') has 4",
