@@ -10,6 +10,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cstring>
+#include <random>
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -286,30 +287,7 @@ LogicalResult mlir::scrimp::verifyKernels(ModuleOp module, func::FuncOp function
   return verifier.runBlock(function.getBody().front(), results);
 }
 
-//===-- Arguments
-//--------------------------------------------------------------------------------------------------===//
-
-namespace {
-/// SplitMix64.
-struct Generator {
-  uint64_t state;
-
-  uint64_t next() {
-    uint64_t z = (state += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-  }
-  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-  /// Mean 0, deviation 1 (Irwin-Hall: close enough to a normal distribution).
-  double normal() {
-    double sum = -6;
-    for (int i = 0; i < 12; ++i)
-      sum += uniform();
-    return sum;
-  }
-};
-} // namespace
+//===-- Arguments ------------------------------------------------------------------------------------------------===//
 
 static double usualValue(StringRef scalar) {
   return llvm::StringSwitch<double>(scalar)
@@ -326,7 +304,9 @@ static double usualValue(StringRef scalar) {
 }
 
 SmallVector<HostTensor> mlir::scrimp::makeRandomArguments(func::FuncOp function, uint64_t seed) {
-  Generator random{seed};
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> uniform;
   SmallVector<HostTensor> values;
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
@@ -338,16 +318,16 @@ SmallVector<HostTensor> mlir::scrimp::makeRandomArguments(func::FuncOp function,
     bool isState = function.getArgAttr(index, ScrimpDialect::kState) != nullptr;
     for (double &element : value.floats())
       element = scalar    ? usualValue(scalar.getValue())
-                : isState ? random.uniform()
-                          : random.normal() * (isInput ? 1 : 0.1);
+                : isState ? uniform(random)
+                          : normal(random) * (isInput ? 1 : 0.1);
     int64_t begin = valid ? valid[0] : 0, end = valid ? valid[1] : 2;
     for (int64_t &element : value.ints()) {
       if (scalar)
         element = 1;
-      else if (ignore && random.uniform() < 0.1)
+      else if (ignore && uniform(random) < 0.1)
         element = ignore.getInt();
       else
-        element = begin + static_cast<int64_t>(random.next() % std::max<int64_t>(end - begin, 1));
+        element = begin + static_cast<int64_t>(random() % std::max<int64_t>(end - begin, 1));
     }
     value.roundToType();
     values.push_back(std::move(value));

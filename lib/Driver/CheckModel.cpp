@@ -1,34 +1,14 @@
 #include "scrimp/Driver/CheckModel.h"
 
 #include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/runtime/program_generated.h"
+#include "scrimp/runtime/scalar_names.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
-
-/// runtime/include/scrimp/runtime/Scalars.h
-static constexpr StringLiteral kScalars[] = {"seed",
-                                             "step",
-                                             "sample_base",
-                                             "lr",
-                                             "beta1",
-                                             "beta2",
-                                             "eps",
-                                             "momentum",
-                                             "one_minus_beta1",
-                                             "one_minus_beta2",
-                                             "dampening",
-                                             "one_minus_dampening",
-                                             "weight_decay",
-                                             "decay_factor",
-                                             "step_size",
-                                             "sqrt_bias_correction2",
-                                             "clip_norm",
-                                             "nesterov"};
-
-static constexpr StringLiteral kInits[] = {"zeros", "ones", "constant", "uniform", "normal", "file"};
 
 namespace {
 class ModelChecker {
@@ -105,7 +85,7 @@ private:
 
   void checkScalar(RankedTensorType type) {
     auto scalar = get<StringAttr>(ScrimpDialect::kScalar);
-    if (!scalar || !llvm::is_contained(kScalars, scalar.getValue()))
+    if (!scalar || !llvm::is_contained(::scrimp::runtime::scalarNames, scalar.getValue()))
       error() << "has the scrimp.scalar " << get(ScrimpDialect::kScalar)
               << ", which nothing gives; there are seed, step and sample_base, and the optimizer's";
     else if (type.getRank() != 0)
@@ -158,12 +138,15 @@ private:
       return;
     auto init = dyn_cast<DictionaryAttr>(attribute);
     auto kind = init ? init.getAs<StringAttr>("kind") : StringAttr();
-    bool fits = kind && llvm::is_contained(kInits, kind.getValue());
+    SmallVector<StringRef> kinds;
+    for (::scrimp::program::InitKind known : ::scrimp::program::EnumValuesInitKind())
+      kinds.push_back(::scrimp::program::EnumNameInitKind(known));
+    bool fits = kind && llvm::is_contained(kinds, kind.getValue());
     for (StringRef key : {"a", "b"})
       fits = fits && (!init.get(key) || isa<FloatAttr>(init.get(key)));
     if (!fits)
       error() << "has the scrimp.init " << attribute << ", expected {kind = \""
-              << llvm::join(ArrayRef(kInits), "\" | \"") << "\", a = float, b = float}";
+              << llvm::join(kinds, "\" | \"") << "\", a = float, b = float}";
   }
 
   void checkResult(unsigned i) {

@@ -2,10 +2,10 @@
 #include "scrimp/Import/Weights.h"
 
 #include "scrimp/Support/Messages.h"
+#include "scrimp/runtime/Json.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -66,30 +66,11 @@ static Type safetensorsType(StringRef name, MLIRContext *context) {
   return nullptr;
 }
 
-/// A key that some object of a JSON text (which parses) has twice; parsers keep one of the values and say nothing.
-static std::optional<std::string> findRepeatedKey(StringRef text) {
-  std::vector<llvm::StringSet<>> objects; // the keys of those that are open
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '{')
-      objects.emplace_back();
-    else if (text[i] == '}')
-      objects.pop_back();
-    if (text[i] != '"')
-      continue;
-    size_t begin = i++;
-    while (text[i] != '"')
-      i += text[i] == '\\' ? 2 : 1;
-    if (!text.substr(i + 1).ltrim(" \t\n\r").starts_with(":"))
-      continue;
-    llvm::Expected<llvm::json::Value> key = llvm::json::parse(text.slice(begin, i + 1));
-    if (!key) {
-      llvm::consumeError(key.takeError());
-      continue;
-    }
-    if (!objects.back().insert(*key->getAsString()).second)
-      return key->getAsString()->str();
-  }
-  return std::nullopt;
+/// A key that some object of a JSON text has twice; empty without one.
+static std::string repeatedKey(StringRef text) {
+  std::string repeated;
+  (void)::scrimp::runtime::parseJson(text.str(), repeated);
+  return repeated;
 }
 
 /// Adds the tensors of one file; those of a type that Scrimp lacks are left out.
@@ -124,8 +105,8 @@ static LogicalResult readHeader(StringRef path, MLIRContext *context, llvm::Stri
     llvm::consumeError(parsed.takeError());
     return error() << "has a header that is not a JSON object; it is not a safetensors file, or is damaged";
   }
-  if (std::optional<std::string> key = findRepeatedKey(text))
-    return error() << "holds '" << *key << "' twice; it is damaged, write it again";
+  if (std::string key = repeatedKey(text); !key.empty())
+    return error() << "holds '" << key << "' twice; it is damaged, write it again";
   std::vector<std::pair<int64_t, int64_t>> places;
   for (const auto &[key, value] : *header) {
     if (key == "__metadata__")
@@ -191,8 +172,8 @@ FailureOr<llvm::StringMap<WeightSource>> mlir::scrimp::openSafetensors(StringRef
     error() << "has no weight_map; expected a model.safetensors.index.json";
     return failure();
   }
-  if (std::optional<std::string> key = findRepeatedKey((*buffer)->getBuffer())) {
-    error() << "holds '" << *key << "' twice; it is damaged, write it again";
+  if (std::string key = repeatedKey((*buffer)->getBuffer()); !key.empty()) {
+    error() << "holds '" << key << "' twice; it is damaged, write it again";
     return failure();
   }
   llvm::StringMap<llvm::StringMap<WeightSource>> shards;

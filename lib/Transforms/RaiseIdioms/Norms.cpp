@@ -43,13 +43,10 @@ struct Normalization {
 };
 } // namespace
 
-/// Matches sqrt(mean(x^2) + epsilon), one element a row.
-static std::optional<Normalization> matchRoot(Value value) {
-  auto sqrt = skipReshapes(value).getDefiningOp<SqrtOp>();
-  if (!sqrt)
-    return std::nullopt;
+/// Matches mean(x^2) + epsilon, one element a row.
+static std::optional<Normalization> matchMeanSquare(Value value) {
   double epsilon = 0;
-  Value meanSquare = skipReshapes(sqrt.getX()), x;
+  Value meanSquare = skipReshapes(value), x;
   if (auto add = meanSquare.getDefiningOp<AddOp>()) {
     bool first = getSplat(add.getA()).has_value();
     std::optional<double> splat = getSplat(first ? add.getA() : add.getB());
@@ -64,27 +61,19 @@ static std::optional<Normalization> matchRoot(Value value) {
   return Normalization{x, *getTrailingAxis(mean), epsilon};
 }
 
+/// Matches sqrt(mean(x^2) + epsilon).
+static std::optional<Normalization> matchRoot(Value value) {
+  auto sqrt = skipReshapes(value).getDefiningOp<SqrtOp>();
+  return sqrt ? matchMeanSquare(sqrt.getX()) : std::nullopt;
+}
+
 /// Matches 1 / sqrt(mean(x^2) + epsilon).
 static std::optional<Normalization> matchInverseRoot(Value value) {
   value = skipReshapes(value);
   if (auto div = value.getDefiningOp<DivOp>(); div && isSplatOf(div.getA(), 1.0))
     return matchRoot(div.getB());
-  if (auto rsqrt = value.getDefiningOp<RsqrtOp>()) {
-    // The same form under another op.
-    double epsilon = 0;
-    Value meanSquare = skipReshapes(rsqrt.getX()), x;
-    if (auto add = meanSquare.getDefiningOp<AddOp>()) {
-      std::optional<double> splat = getSplat(add.getB());
-      if (!splat || *splat < 0)
-        return std::nullopt;
-      epsilon = *splat;
-      meanSquare = add.getA();
-    }
-    ReduceOp mean = matchRowMean(meanSquare);
-    if (mean && isSquareOf(mean.getX(), x))
-      return Normalization{x, *getTrailingAxis(mean), epsilon};
-  }
-  return std::nullopt;
+  auto rsqrt = value.getDefiningOp<RsqrtOp>();
+  return rsqrt ? matchMeanSquare(rsqrt.getX()) : std::nullopt;
 }
 
 /// The x of x - mean(x) over the dimensions from `axis` on. Null if `value` is not that.

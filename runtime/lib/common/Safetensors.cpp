@@ -1,5 +1,5 @@
 // Headers of .safetensors files: eight bytes of length, a JSON object, then the data without holes.
-#include "Json.h"
+#include "scrimp/runtime/Json.h"
 #include "scrimp/runtime/TensorFile.h"
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,8 @@
 // Formulas of the host's scalars: torch/optim/{adam,adamw,sgd}.py, single-tensor path.
 #include "scrimp/runtime/Scalars.h"
+#include "scrimp/runtime/scalar_names.h"
 #include <cmath>
+#include <iterator>
 #include <numbers>
 
 namespace scrimp::runtime {
@@ -48,6 +50,14 @@ constexpr ScalarInfo scalarTable[] = {
     {"one_minus_dampening", [](In in) { return in.t == 1 ? 1.0 : 1 - in.values.dampening; }},
     {"nesterov", [](In in) { return in.values.nesterov; }},
 };
+
+constexpr bool isNamedAsPublished() {
+  for (size_t i = 0; i < std::size(scalarTable); ++i)
+    if (std::string_view(scalarTable[i].name) != scalarNames[i])
+      return false;
+  return true;
+}
+static_assert(std::size(scalarTable) == std::size(scalarNames) && isNamedAsPublished());
 
 } // namespace
 

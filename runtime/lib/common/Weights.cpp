@@ -1,6 +1,6 @@
 // First values of tensors.
 #include "scrimp/runtime/Weights.h"
-#include "Json.h"
+#include "scrimp/runtime/Json.h"
 #include "scrimp/runtime/Random.h"
 #include "scrimp/runtime/TensorFile.h"
 #include <algorithm>

@@ -1,6 +1,7 @@
 // JSON in which no object has a key twice: parsers keep one of the values and say nothing.
-#ifndef SCRIMP_RUNTIME_LIB_COMMON_JSON_H
-#define SCRIMP_RUNTIME_LIB_COMMON_JSON_H
+// Shared with the compiler: depends on nlohmann/json alone.
+#ifndef SCRIMP_RUNTIME_JSON_H
+#define SCRIMP_RUNTIME_JSON_H
 
 #include <nlohmann/json.hpp>
 #include <set>
