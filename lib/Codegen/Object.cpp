@@ -121,8 +121,8 @@ static void instrument(llvm::Module &module) {
   llvm::AddressSanitizerOptions options;
   options.UseAfterReturn = llvm::AsanDetectStackUseAfterReturnMode::Never;
   options.InsertVersionCheck = false;
-  // By calls, for checks in line cut blocks, and a bf16 value that crosses blocks is narrowed by a function of compiler-rt
-  // that libgcc lacks.
+  // By calls, for checks in line cut blocks, and a bf16 value that crosses blocks is narrowed by a function of
+  // compiler-rt that libgcc lacks.
   options.InstrumentationWithCallsThreshold = 0;
   llvm::AddressSanitizerPass(options, /*UseGlobalGC=*/false, /*UseOdrIndicator=*/false, llvm::AsanDtorKind::None,
                              llvm::AsanCtorKind::None)

@@ -31,7 +31,8 @@ ScalarExpr mlir::scrimp::operator*(ScalarExpr a, ScalarExpr b) { return binary<a
 static ScalarExpr safeDivisor(ScalarExpr a, ScalarExpr b) {
   unsigned width = b.value.getType().getIntOrFloatBitWidth();
   ScalarExpr least = a.constant(-std::ldexp(1.0, width - 1)), one = b.constant(1);
-  ScalarExpr overflows = a.with(arith::AndIOp::create(*a.builder, a.loc, eq(a, least).value, eq(b, b.constant(-1)).value));
+  ScalarExpr overflows =
+      a.with(arith::AndIOp::create(*a.builder, a.loc, eq(a, least).value, eq(b, b.constant(-1)).value));
   return select(eq(b, b.constant(0)), one, select(overflows, one, b));
 }
 

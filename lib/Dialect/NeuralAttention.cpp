@@ -1,5 +1,5 @@
-// attention and its gradient: calls of the runtime's library (runtime/include/scrimp/runtime/Library.h). A gradient that
-// the library does not compute (of an additive mask, or through lse) is built from ordinary ops.
+// attention and its gradient: calls of the runtime's library (runtime/include/scrimp/runtime/Library.h). A gradient
+// that the library does not compute (of an additive mask, or through lse) is built from ordinary ops.
 #include "NeuralRows.h"
 
 #include "scrimp/runtime/workspace.h"
@@ -22,7 +22,8 @@ static LogicalResult verifyAttention(Op op) {
   Type element = q.getElementType();
   if (q.getRank() != 4 || k.getRank() != 4 || v.getRank() != 4 || k.getElementType() != element ||
       v.getElementType() != element)
-    return op.emitOpError() << "q, k and v must have rank 4 and one element type, found " << q << ", " << k << ", " << v;
+    return op.emitOpError() << "q, k and v must have rank 4 and one element type, found " << q << ", " << k << ", "
+                            << v;
   if (k.getDimSize(0) != q.getDimSize(0) || v.getDimSize(0) != q.getDimSize(0))
     return op.emitOpError() << "q, k and v must have one batch size, found " << q << ", " << k << ", " << v;
   if (k.getDimSize(3) != q.getDimSize(3))
@@ -278,8 +279,8 @@ void AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
   if (needsMask || resultGrads[1])
     return ExplicitGradient(builder, *this).build(resultGrads, needed, operandGrads);
   auto grad = AttentionGradOp::create(builder, getLoc(), getQ().getType(), getK().getType(), getV().getType(), getQ(),
-                                      getK(), getV(), getOut(), getLse(), resultGrads[0], getMask(), getSegments(), getCausal(),
-                                      getScale());
+                                      getK(), getV(), getOut(), getLse(), resultGrads[0], getMask(), getSegments(),
+                                      getCausal(), getScale());
   for (unsigned i = 0; i < 3; ++i)
     if (needed[i])
       operandGrads[i] = grad.getResult(i);

@@ -14,7 +14,8 @@ using namespace mlir::scrimp;
 
 void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
   app.failure_message([](const CLI::App *app, const CLI::Error &error) {
-    return (llvm::sys::path::filename(app->get_name()) + ": error: " + onOneLine(error.what()) + "; see --help\n").str();
+    return (llvm::sys::path::filename(app->get_name()) + ": error: " + onOneLine(error.what()) + "; see --help\n")
+        .str();
   });
   app.add_option("MODEL", options.model, "The model: MODEL.onnx, or MODEL.mlir in the scrimp dialect")->required();
   app.add_option_function<std::vector<std::string>>(

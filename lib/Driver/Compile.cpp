@@ -42,8 +42,7 @@ void mlir::scrimp::registerCompilerPasses() {
   registerSymbolDCEPass();
 }
 
-//===-- Loading
-//----------------------------------------------------------------------------------------------------===//
+//===-- Loading --------------------------------------------------------------------------------------------------===//
 
 /// Whether two stored tensors are the same to the bit. Fails after an error where one cannot be read.
 static FailureOr<bool> areEqual(const WeightSource &a, const WeightSource &b, Location loc) {
@@ -152,8 +151,7 @@ FailureOr<Compilation> mlir::scrimp::loadModel(const CompileOptions &options, ML
   return std::move(compilation);
 }
 
-//===-- First values
-//-----------------------------------------------------------------------------------------------===//
+//===-- First values ---------------------------------------------------------------------------------------------===//
 
 static double readElement(const char *bytes, Type type) {
   if (auto floatType = dyn_cast<FloatType>(type)) {
@@ -250,8 +248,7 @@ static llvm::Error readStored(const Compilation &compilation, const StoredTensor
   return llvm::Error::success();
 }
 
-//===-- Compiling
-//--------------------------------------------------------------------------------------------------===//
+//===-- Compiling ------------------------------------------------------------------------------------------------===//
 
 int64_t mlir::scrimp::workersOf(const CompileOptions &options) {
   return options.workers > 0 ? options.workers : std::max(1u, std::thread::hardware_concurrency());

@@ -309,18 +309,6 @@ LogicalResult dropout(NodeBuilder &b) {
 }
 
 /// Numbers from [low, high) in the shape of the input. Where that has a batch of samples, each draws its own.
-Value drawLike(NodeBuilder &b, Type elementType, double low, double high) {
-  Type i64 = b.builder.getI64Type();
-  ArrayRef<int64_t> shape = shapeOf(b.input(0));
-  bool batched = b.graph.batch > 0 && !shape.empty() && shape[0] == b.graph.batch;
-  auto attr = [&](int64_t value) { return b.builder.getI64IntegerAttr(value); };
-  return b.make<RandomUniformOp>(
-      RankedTensorType::get(shape, elementType), b.graph.scalarArgument("seed", i64),
-      b.graph.scalarArgument("step", i64), b.graph.scalarArgument("sample_base", i64), attr(b.graph.nextRandomKey()),
-      attr(batched ? 0 : -1), attr(batched ? b.graph.batch : 1), b.builder.getF64FloatAttr(low),
-      b.builder.getF64FloatAttr(high));
-}
-
 LogicalResult randomUniformLike(NodeBuilder &b) {
   if (failed(b.require(0, 1)))
     return failure();
@@ -331,7 +319,15 @@ LogicalResult randomUniformLike(NodeBuilder &b) {
   double low = b.floatAttr("low", 0), high = b.floatAttr("high", 1);
   if (!(std::isfinite(low) && std::isfinite(high) && low <= high))
     return b.error() << "low is " << low << " and high " << high;
-  return b.result(drawLike(b, b.graph.widen(type), low, high));
+  ArrayRef<int64_t> shape = shapeOf(b.input(0));
+  bool batched = b.graph.batch > 0 && !shape.empty() && shape[0] == b.graph.batch;
+  Type i64 = b.builder.getI64Type();
+  auto attr = [&](int64_t value) { return b.builder.getI64IntegerAttr(value); };
+  return b.result(b.make<RandomUniformOp>(
+      RankedTensorType::get(shape, b.graph.widen(type)), b.graph.scalarArgument("seed", i64),
+      b.graph.scalarArgument("step", i64), b.graph.scalarArgument("sample_base", i64), attr(b.graph.nextRandomKey()),
+      attr(batched ? 0 : -1), attr(batched ? b.graph.batch : 1), b.builder.getF64FloatAttr(low),
+      b.builder.getF64FloatAttr(high)));
 }
 
 /// [N, C, d...] with the classes last.

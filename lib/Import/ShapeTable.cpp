@@ -461,7 +461,8 @@ LogicalResult depthToSpace(NodeBuilder &b) {
   if (mode != "DCR" && mode != "CRD")
     return b.error() << "mode is '" << mode << "', expected DCR or CRD";
   bool toSpace = b.node.type == "DepthToSpace";
-  if (s.size() != 4 || block <= 0 || block > (1 << 16) || (toSpace ? s[1] % (block * block) : s[2] % block || s[3] % block))
+  if (s.size() != 4 || block <= 0 || block > (1 << 16) ||
+      (toSpace ? s[1] % (block * block) : s[2] % block || s[3] % block))
     return b.error() << "an input of " << tensorType(x) << " does not fit blocks of " << block;
   if (!toSpace) {
     Value y = b.reshape(x, {s[0], s[1], s[2] / block, block, s[3] / block, block});

@@ -27,7 +27,8 @@ static void eraseUnreadArguments(func::FuncOp function) {
   llvm::BitVector erased(function.getNumArguments());
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
-    bool internal = function.getArgAttr(index, ScrimpDialect::kScalar) || function.getArgAttr(index, ScrimpDialect::kState);
+    bool internal =
+        function.getArgAttr(index, ScrimpDialect::kScalar) || function.getArgAttr(index, ScrimpDialect::kState);
     if (internal && argument.use_empty())
       erased.set(index);
   }

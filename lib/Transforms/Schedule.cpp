@@ -1,5 +1,5 @@
-// scrimp-schedule: list scheduling for a lower peak. Dependences are those of SSA plus, where bytes are shared (buckets,
-// donated arguments), that old contents are read before new ones are written.
+// scrimp-schedule: list scheduling for a lower peak. Dependences are those of SSA plus, where bytes are shared
+// (buckets, donated arguments), that old contents are read before new ones are written.
 #include "scrimp/Analysis/MemoryUse.h"
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Transforms/Passes.h"
@@ -39,8 +39,8 @@ public:
 
   SmallVector<Operation *, 0> ops;
   SmallVector<SmallVector<unsigned, 4>, 0> successors; // with repetitions
-  /// Whether the given order goes against an edge: it reads an argument that is updated by then, or has an update before
-  /// the loss that can come after it.
+  /// Whether the given order goes against an edge: it reads an argument that is updated by then, or has an update
+  /// before the loss that can come after it.
   bool isOrderIllegal = false;
 
 private:
@@ -95,7 +95,8 @@ private:
         auto &runs = storages[place.storage];
         cut(runs, place.offset);
         cut(runs, place.offset + place.bytes);
-        for (auto it = runs.lower_bound(place.offset); it != runs.end() && it->first < place.offset + place.bytes; ++it) {
+        for (auto it = runs.lower_bound(place.offset); it != runs.end() && it->first < place.offset + place.bytes;
+             ++it) {
           if (it->second.writer >= 0 && meansOldContents(operand, it->first))
             addEdge(i, it->second.writer);
           else

@@ -59,7 +59,8 @@ static std::optional<Probabilities> matchProbabilities(Value value) {
 /// Whether only this attention reads the probabilities.
 static bool areOwn(Probabilities p, Operation *reader) {
   auto isInner = [&](Operation *user) {
-    return user == reader || user == p.guarded.getOperation() || (p.guarded && user == p.guarded.getCondition().getDefiningOp());
+    return user == reader || user == p.guarded.getOperation() ||
+           (p.guarded && user == p.guarded.getCondition().getDefiningOp());
   };
   return llvm::all_of(p.softmax.getY().getUsers(), isInner) &&
          (!p.guarded || llvm::all_of(p.guarded.getY().getUsers(), [&](Operation *user) { return user == reader; }));
@@ -108,8 +109,8 @@ static bool matchScores(Value value, Scores &scores) {
   return false;
 }
 
-/// One mask for all that hides scores: what stays under it, if there is only one choice and -inf hides; else an additive
-/// one (a score to which -1e30 is added is -1e30). Null if nothing hides.
+/// One mask for all that hides scores: what stays under it, if there is only one choice and -inf hides; else an
+/// additive one (a score to which -1e30 is added is -1e30). Null if nothing hides.
 static Value buildMask(OpBuilder &builder, Location loc, Scores &scores) {
   auto isInfinite = [](double number) { return number == -std::numeric_limits<double>::infinity(); };
   if (scores.added.empty() && scores.chosen.size() == 1 && isInfinite(scores.chosen[0].hidden)) {

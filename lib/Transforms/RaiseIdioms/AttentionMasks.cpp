@@ -39,8 +39,8 @@ namespace {
 enum class Sight { Seen, Hidden, Else };
 } // namespace
 
-/// What element `i` of a mask does to its score. An additive -1e30 leaves nothing of any exponential beside a score that
-/// is seen.
+/// What element `i` of a mask does to its score. An additive -1e30 leaves nothing of any exponential beside a score
+/// that is seen.
 static Sight sightOf(const HostTensor &mask, int64_t i) {
   if (!mask.isFloat())
     return mask.ints()[i] ? Sight::Seen : Sight::Hidden;

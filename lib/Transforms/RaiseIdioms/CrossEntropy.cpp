@@ -120,8 +120,8 @@ struct RaiseOneHotLoss : OpRewritePattern<NegOp> {
   }
 };
 
-/// Where labels differ from some number their loss, elsewhere 0: that number is ignored. The labels of the loss may have
-/// been made harmless before (0 where they are ignored).
+/// Where labels differ from some number their loss, elsewhere 0: that number is ignored. The labels of the loss may
+/// have been made harmless before (0 where they are ignored).
 struct FoldIgnoredLabels : OpRewritePattern<SelectOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(SelectOp op, PatternRewriter &rewriter) const override {

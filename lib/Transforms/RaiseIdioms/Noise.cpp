@@ -1,5 +1,6 @@
-// Dropout of whole samples or channels (stochastic depth, arXiv:1603.09382; Dropout2d), which exporters write by a random
-// number below a bound. It becomes the dropout of ones, spread over what it multiplies: evaluation then knows it.
+// Dropout of whole samples or channels (stochastic depth, arXiv:1603.09382; Dropout2d), which exporters write by a
+// random number below a bound. It becomes the dropout of ones, spread over what it multiplies: evaluation then knows
+// it.
 #include "Match.h"
 
 using namespace mlir;
