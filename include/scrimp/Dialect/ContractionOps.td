@@ -4,7 +4,7 @@
 
 include "scrimp/Dialect/ScrimpBase.td"
 
-def Scrimp_MatmulOp : Scrimp_LibraryOp<"matmul", [Scrimp_Differentiable]> {
+def Scrimp_MatmulOp : Scrimp_LibraryOp<"matmul", [Scrimp_Differentiable], [], Scrimp_LinearDimensions> {
   let summary = "Products of matrices: [batch..., m, k] x [batch..., k, n] -> [batch..., m, n]";
   let description = [{
     Both operands have the same rank and the same batch dimensions. With `transpose_a` the first is [batch..., k, m],

@@ -11,8 +11,8 @@
 
 include "scrimp/Dialect/ScrimpBase.td"
 
-class Scrimp_ElementwiseBase<string mnemonic, list<Trait> traits>
-    : Scrimp_MapOp<mnemonic, traits, ["isPointwiseOperand"]> {
+class Scrimp_ElementwiseBase<string mnemonic, list<Trait> traits, list<string> splitMethods = []>
+    : Scrimp_MapOp<mnemonic, traits, ["isPointwiseOperand"], splitMethods> {
   code pointwiseDefinition = mapDefinition # [{
     bool $cppClass::isPointwiseOperand(unsigned) { return true; }
   }];
@@ -26,8 +26,9 @@ class elementKinds<Type type> {
     true : [{ void formulaTakesFloats() {} void formulaTakesIntegers() {} }]);
 }
 
-class Scrimp_UnaryOp<string mnemonic, Type type, string formula, string gradient>
-    : Scrimp_ElementwiseBase<mnemonic, [SameOperandsAndResultType, Scrimp_Differentiable]> {
+// `linear`: see BatchSplitOp, the operands being `sums`.
+class Scrimp_UnaryOp<string mnemonic, Type type, string formula, string gradient, string linear = "false">
+    : Scrimp_ElementwiseBase<mnemonic, [SameOperandsAndResultType, Scrimp_Differentiable], ["isLinearIn"]> {
   let arguments = (ins type:$x);
   let results = (outs type:$y);
   let assemblyFormat = "$x attr-dict `:` type($x)";
@@ -44,6 +45,7 @@ class Scrimp_UnaryOp<string mnemonic, Type type, string formula, string gradient
       return emitUnary(*this, builder, loc, ivs, load);
     }
     ::mlir::OpFoldResult $cppClass::fold(FoldAdaptor adaptor) { return foldExactly(*this, adaptor.getOperands()); }
+    bool $cppClass::isLinearIn([[maybe_unused]] ::llvm::ArrayRef<bool> sums) { return }] # linear # [{; }
     void $cppClass::buildGradient(::mlir::OpBuilder &builder, ::llvm::ArrayRef<::mlir::Value> resultGrads,
                                   ::llvm::ArrayRef<bool> needed, ::llvm::MutableArrayRef<::mlir::Value> operandGrads) {
       [[maybe_unused]] GraphExpr g(builder, getLoc(), resultGrads[0]), x(builder, getLoc(), getX()),
@@ -55,8 +57,9 @@ class Scrimp_UnaryOp<string mnemonic, Type type, string formula, string gradient
 
 // `neutral`: the b for which the result is a, bit for bit.
 class Scrimp_BinaryOp<string mnemonic, Type type, string formula, string gradientA, string gradientB,
-                      list<Trait> traits = [], string neutral = "std::nullopt">
-    : Scrimp_ElementwiseBase<mnemonic, !listconcat([SameOperandsAndResultType, Scrimp_Differentiable], traits)> {
+                      list<Trait> traits = [], string neutral = "std::nullopt", string linear = "false">
+    : Scrimp_ElementwiseBase<mnemonic, !listconcat([SameOperandsAndResultType, Scrimp_Differentiable], traits),
+                             ["isLinearIn"]> {
   let arguments = (ins type:$a, type:$b);
   let results = (outs type:$y);
   let assemblyFormat = "$a `,` $b attr-dict `:` type($a)";
@@ -77,6 +80,7 @@ class Scrimp_BinaryOp<string mnemonic, Type type, string formula, string gradien
         return getA();
       return foldExactly(*this, adaptor.getOperands());
     }
+    bool $cppClass::isLinearIn([[maybe_unused]] ::llvm::ArrayRef<bool> sums) { return }] # linear # [{; }
     void $cppClass::buildGradient(::mlir::OpBuilder &builder, ::llvm::ArrayRef<::mlir::Value> resultGrads,
                                   ::llvm::ArrayRef<bool> needed, ::llvm::MutableArrayRef<::mlir::Value> operandGrads) {
       [[maybe_unused]] GraphExpr g(builder, getLoc(), resultGrads[0]), a(builder, getLoc(), getA()),
@@ -91,18 +95,21 @@ class Scrimp_BinaryOp<string mnemonic, Type type, string formula, string gradien
 
 //===-- Arithmetic -------------------------------------------------------------------------------------------------===//
 
-def Scrimp_AddOp : Scrimp_BinaryOp<"add", Scrimp_NumericTensor, "a + b", "g", "g", [Commutative], "-0.0"> {
+def Scrimp_AddOp : Scrimp_BinaryOp<"add", Scrimp_NumericTensor, "a + b", "g", "g", [Commutative], "-0.0",
+                                   "sums[0] && sums[1]"> {
   let summary = "a + b";
 }
-def Scrimp_SubOp : Scrimp_BinaryOp<"sub", Scrimp_NumericTensor, "a - b", "g", "-g", [], "0.0"> {
+def Scrimp_SubOp : Scrimp_BinaryOp<"sub", Scrimp_NumericTensor, "a - b", "g", "-g", [], "0.0",
+                                   "sums[0] && sums[1]"> {
   let summary = "a - b";
 }
 def Scrimp_MulOp : Scrimp_BinaryOp<"mul", Scrimp_NumericTensor, "a * b", "g * b", "g * a", [Commutative],
-                                   "1.0"> {
+                                   "1.0", "sums[0] != sums[1]"> {
   let summary = "a * b";
 }
 def Scrimp_DivOp : Scrimp_BinaryOp<"div", Scrimp_NumericTensor, "divide(a, b)", "guard(g, 1.0 / b)",
-                                   "guard(g, -(y / b))", [], "1.0"> {
+                                   "guard(g, -(y / b))", [], "1.0",
+                                   "sums[0] && !sums[1] && isFloatTensor(getY())"> {
   let summary = "a / b; integers truncate towards zero, and anything / 0 is that thing";
 }
 def Scrimp_MaximumOp : Scrimp_BinaryOp<"maximum", Scrimp_NumericTensor, "maximum(a, b)",
@@ -124,7 +131,7 @@ def Scrimp_PowOp : Scrimp_BinaryOp<"pow", Scrimp_FloatTensor, "pow(a, b)",
     "guard(g, select(eq(a, 0.0), like(y, 0.0), y * log(a)))"> {
   let summary = "a to the power b";
 }
-def Scrimp_NegOp : Scrimp_UnaryOp<"neg", Scrimp_NumericTensor, "-x", "-g"> { let summary = "-x"; }
+def Scrimp_NegOp : Scrimp_UnaryOp<"neg", Scrimp_NumericTensor, "-x", "-g", "true"> { let summary = "-x"; }
 def Scrimp_AbsOp : Scrimp_UnaryOp<"abs", Scrimp_NumericTensor, "abs(x)",
     "select(gt(x, 0.0), g, select(lt(x, 0.0), -g, like(g, 0.0)))"> {
   let summary = "The magnitude; gradient 0 at 0";
@@ -226,7 +233,7 @@ def Scrimp_CompareOp : Scrimp_ElementwiseBase<"compare", [SameTypeOperands, Same
 
 def Scrimp_SelectOp : Scrimp_ElementwiseBase<"select", [AllTypesMatch<["a", "b", "y"]>, Scrimp_Differentiable,
     TypesMatchWith<"the condition has the shape of the result", "a", "condition",
-                   "boolLike(::llvm::cast<::mlir::RankedTensorType>($_self))">]> {
+                   "boolLike(::llvm::cast<::mlir::RankedTensorType>($_self))">], ["isLinearIn"]> {
   let summary = "a where the condition holds, b elsewhere";
   let description = [{ The gradient of the branch not taken is 0, whatever its value was. }];
   let arguments = (ins Scrimp_BoolTensor:$condition, Scrimp_Tensor:$a, Scrimp_Tensor:$b);
@@ -236,7 +243,8 @@ def Scrimp_SelectOp : Scrimp_ElementwiseBase<"select", [AllTypesMatch<["a", "b",
   let extraClassDefinition = pointwiseDefinition;
 }
 
-def Scrimp_CastOp : Scrimp_ElementwiseBase<"cast", [SameOperandsAndResultShape, Scrimp_Differentiable]> {
+def Scrimp_CastOp : Scrimp_ElementwiseBase<"cast", [SameOperandsAndResultShape, Scrimp_Differentiable],
+                                           ["isLinearIn"]> {
   let summary = "Converts the element type";
   let description = [{
     To a narrower float: to nearest even. Float to integer: towards zero, saturating is not defined. To i1: whether it

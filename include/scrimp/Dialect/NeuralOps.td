@@ -12,6 +12,7 @@ include "scrimp/Dialect/ScrimpBase.td"
 // One unit per row; `flops` per element of the first operand.
 class Scrimp_NeuralRowsOp<string mnemonic, int flops, list<Trait> traits = []>
     : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, DeclareOpInterfaceMethods<CostOp, ["getFlops"]>,
+        DeclareOpInterfaceMethods<BatchSplitOp, Scrimp_Dimensions>,
         DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily", "getNumUnits", "emitUnit", "mayOverwrite"]>], traits)> {
   let extraClassDefinition = [{
     ::mlir::scrimp::KernelFamily $cppClass::getKernelFamily() { return ::mlir::scrimp::KernelFamily::Rows; }
@@ -19,8 +20,10 @@ class Scrimp_NeuralRowsOp<string mnemonic, int flops, list<Trait> traits = []>
   }];
 }
 
-class Scrimp_NeuralMapOp<string mnemonic, int flops, list<Trait> traits = [], list<string> kernelMethods = []>
+class Scrimp_NeuralMapOp<string mnemonic, int flops, list<Trait> traits = [], list<string> kernelMethods = [],
+                         list<string> splitMethods = Scrimp_Dimensions>
     : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, DeclareOpInterfaceMethods<CostOp, ["getFlops"]>,
+        DeclareOpInterfaceMethods<BatchSplitOp, splitMethods>,
         DeclareOpInterfaceMethods<KernelOp, !listconcat(["getKernelFamily", "emitElement"], kernelMethods)>], traits)> {
   let extraClassDefinition = [{
     ::mlir::scrimp::KernelFamily $cppClass::getKernelFamily() { return ::mlir::scrimp::KernelFamily::Map; }
@@ -231,7 +234,7 @@ def Scrimp_I64Scalar : Type<CPred<"$_self == ::mlir::RankedTensorType::get({}, "
   BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI64Type())">;
 
 class Scrimp_RandomOp<string mnemonic, int flops, list<Trait> traits = [], list<string> kernelMethods = []>
-    : Scrimp_NeuralMapOp<mnemonic, flops, traits, kernelMethods> {
+    : Scrimp_NeuralMapOp<mnemonic, flops, traits, kernelMethods, ["getDimensionRule", "buildPiece"]> {
   dag randomArguments = (ins Scrimp_I64Scalar:$seed, Scrimp_I64Scalar:$step, Scrimp_I64Scalar:$sample_base,
                          I64Attr:$key, I64Attr:$batch_dim, I64Attr:$samples);
   let hasVerifier = 1;

@@ -3,6 +3,7 @@
 #define SCRIMP_DIALECT_SCRIMP_H
 
 #include "scrimp/Codegen/Emit.h"
+#include "scrimp/Dialect/DimensionRule.h"
 #include "scrimp/Dialect/GraphExpr.h"
 #include "scrimp/Dialect/KernelTypes.h"
 #include "scrimp/Eval/HostTensor.h"

@@ -46,9 +46,15 @@ class Scrimp_Op<string mnemonic, list<Trait> traits = []> : Op<Scrimp_Dialect, m
 defvar Scrimp_Differentiable = DeclareOpInterfaceMethods<DifferentiableOp>;
 defvar Scrimp_Eval = DeclareOpInterfaceMethods<EvalOp>;
 
+// Where an op's dimensions correspond otherwise than element by element.
+defvar Scrimp_Dimensions = ["getDimensionRule"];
+defvar Scrimp_LinearDimensions = ["getDimensionRule", "isLinearIn"];
+
 // Ops computed element by element (KernelFamily::Map).
-class Scrimp_MapOp<string mnemonic, list<Trait> traits = [], list<string> kernelMethods = []>
+class Scrimp_MapOp<string mnemonic, list<Trait> traits = [], list<string> kernelMethods = [],
+                   list<string> splitMethods = Scrimp_Dimensions>
     : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, CostOp,
+        DeclareOpInterfaceMethods<BatchSplitOp, splitMethods>,
         DeclareOpInterfaceMethods<KernelOp, !listconcat(["getKernelFamily", "emitElement"], kernelMethods)>], traits)> {
   code mapDefinition = [{
     ::mlir::scrimp::KernelFamily $cppClass::getKernelFamily() { return ::mlir::scrimp::KernelFamily::Map; }
@@ -57,8 +63,10 @@ class Scrimp_MapOp<string mnemonic, list<Trait> traits = [], list<string> kernel
 }
 
 // Ops computed in independent units (KernelFamily::Rows).
-class Scrimp_RowsOp<string mnemonic, list<Trait> traits = [], list<string> kernelMethods = []>
+class Scrimp_RowsOp<string mnemonic, list<Trait> traits = [], list<string> kernelMethods = [],
+                    list<string> splitMethods = Scrimp_Dimensions>
     : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, CostOp,
+        DeclareOpInterfaceMethods<BatchSplitOp, splitMethods>,
         DeclareOpInterfaceMethods<KernelOp,
           !listconcat(["getKernelFamily", "getNumUnits", "emitUnit"], kernelMethods)>], traits)> {
   code rowsDefinition = [{
@@ -68,8 +76,10 @@ class Scrimp_RowsOp<string mnemonic, list<Trait> traits = [], list<string> kerne
 }
 
 // Ops that are one call of the runtime's library (KernelFamily::Library).
-class Scrimp_LibraryOp<string mnemonic, list<Trait> traits = [], list<string> kernelMethods = []>
+class Scrimp_LibraryOp<string mnemonic, list<Trait> traits = [], list<string> kernelMethods = [],
+                       list<string> splitMethods = Scrimp_Dimensions>
     : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, DeclareOpInterfaceMethods<CostOp, ["getFlops"]>,
+        DeclareOpInterfaceMethods<BatchSplitOp, splitMethods>,
         DeclareOpInterfaceMethods<KernelOp, !listconcat(["getKernelFamily", "getLibraryCall"], kernelMethods)>],
         traits)> {
   code libraryDefinition = [{

@@ -123,6 +123,33 @@ def KernelOp : OpInterface<"KernelOp"> {
   ];
 }
 
+def BatchSplitOp : OpInterface<"BatchSplitOp"> {
+  let cppNamespace = "::mlir::scrimp";
+  let description = [{
+    How an op falls into pieces when a batch is split, in time or in space: which dimensions of its operands and results
+    run over the same indices, and how the op is built for some of them. By default an elementwise op.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      The indices that the op runs over. A piece of the op takes some of one factor's indices: of every operand and
+      result that has the factor it takes or gives those alone; results without it add up over the pieces. Operands
+      without it are the same for all pieces. What the op cannot be cut along has no splitting factor.
+    }], "::mlir::scrimp::DimensionRule", "getDimensionRule", (ins), "",
+      [{ return ::mlir::scrimp::elementwiseRule($_op); }]>,
+    InterfaceMethod<[{
+      Whether the results are linear in the operands marked, taken together, whatever the others are: then sums of these
+      operands over pieces may be taken after the op instead of before it. False is always safe.
+    }], "bool", "isLinearIn", (ins "::llvm::ArrayRef<bool>":$operands), "", [{ return false; }]>,
+    InterfaceMethod<[{
+      Builds the op for a piece at the builder's insertion point: `operands` and `types` (of the results) are those of the
+      piece. By default the same op with other types.
+    }], "::llvm::SmallVector<::mlir::Value>", "buildPiece",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands, "::mlir::TypeRange":$types,
+           "const ::mlir::scrimp::BatchPiece &":$piece), "",
+      [{ return ::mlir::scrimp::cloneForPiece($_op, builder, operands, types); }]>
+  ];
+}
+
 def AliasOp : OpInterface<"AliasOp"> {
   let cppNamespace = "::mlir::scrimp";
   let description = [{

@@ -4,7 +4,8 @@
 
 include "scrimp/Dialect/ScrimpBase.td"
 
-def Scrimp_ConstantOp : Scrimp_MapOp<"constant", [ConstantLike, AllTypesMatch<["value", "y"]>], ["isFreeInKernel"]> {
+def Scrimp_ConstantOp : Scrimp_MapOp<"constant", [ConstantLike, AllTypesMatch<["value", "y"]>], ["isFreeInKernel"],
+                                     ["getDimensionRule", "buildPiece"]> {
   let summary = "A value known at compile time";
   let description = [{
     A splat is computed wherever it is used. Any other value becomes a tensor of the program with role `constant`.
@@ -16,7 +17,7 @@ def Scrimp_ConstantOp : Scrimp_MapOp<"constant", [ConstantLike, AllTypesMatch<["
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_IotaOp : Scrimp_MapOp<"iota", [], ["isFreeInKernel"]> {
+def Scrimp_IotaOp : Scrimp_MapOp<"iota", [], ["isFreeInKernel"], ["getDimensionRule", "buildPiece"]> {
   let summary = "start + step * (index along a dimension)";
   let arguments = (ins I64Attr:$dim, DefaultValuedAttr<F64Attr, "0.0">:$start, DefaultValuedAttr<F64Attr, "1.0">:$step);
   let results = (outs Scrimp_NumericTensor:$y);
@@ -25,7 +26,8 @@ def Scrimp_IotaOp : Scrimp_MapOp<"iota", [], ["isFreeInKernel"]> {
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_BroadcastOp : Scrimp_MapOp<"broadcast", [Scrimp_Differentiable], ["isFreeInKernel"]> {
+def Scrimp_BroadcastOp : Scrimp_MapOp<"broadcast", [Scrimp_Differentiable], ["isFreeInKernel"],
+                                      Scrimp_LinearDimensions> {
   let summary = "Repeats a tensor along dimensions, as NumPy does";
   let description = [{
     The operand's shape is aligned to the right of the result's; each of its dimensions is the result's or 1. The
@@ -40,7 +42,8 @@ def Scrimp_BroadcastOp : Scrimp_MapOp<"broadcast", [Scrimp_Differentiable], ["is
 }
 
 def Scrimp_ReshapeOp : Scrimp_Op<"reshape", [Pure, Scrimp_Eval, Scrimp_Differentiable, CostOp,
-    DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily"]>, AliasOp]> {
+    DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily"]>, AliasOp,
+    DeclareOpInterfaceMethods<BatchSplitOp, Scrimp_LinearDimensions>]> {
   let summary = "The same elements in row-major order under another shape";
   let arguments = (ins Scrimp_Tensor:$x);
   let results = (outs Scrimp_Tensor:$y);
@@ -52,7 +55,7 @@ def Scrimp_ReshapeOp : Scrimp_Op<"reshape", [Pure, Scrimp_Eval, Scrimp_Different
   }];
 }
 
-def Scrimp_TransposeOp : Scrimp_MapOp<"transpose", [Scrimp_Differentiable]> {
+def Scrimp_TransposeOp : Scrimp_MapOp<"transpose", [Scrimp_Differentiable], [], Scrimp_LinearDimensions> {
   let summary = "Result dimension i is operand dimension permutation[i]";
   let arguments = (ins Scrimp_Tensor:$x, DenseI64ArrayAttr:$permutation);
   let results = (outs Scrimp_Tensor:$y);
@@ -64,7 +67,8 @@ def Scrimp_TransposeOp : Scrimp_MapOp<"transpose", [Scrimp_Differentiable]> {
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_SliceOp : Scrimp_MapOp<"slice", [Scrimp_Differentiable]> {
+def Scrimp_SliceOp : Scrimp_MapOp<"slice", [Scrimp_Differentiable], [],
+                                  ["getDimensionRule", "isLinearIn", "buildPiece"]> {
   let summary = "result[i] = operand[starts + i * strides]; strides may be negative";
   let arguments = (ins Scrimp_Tensor:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$strides);
   let results = (outs Scrimp_Tensor:$y);
@@ -75,7 +79,8 @@ def Scrimp_SliceOp : Scrimp_MapOp<"slice", [Scrimp_Differentiable]> {
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_PadOp : Scrimp_MapOp<"pad", [Scrimp_Differentiable]> {
+def Scrimp_PadOp : Scrimp_MapOp<"pad", [Scrimp_Differentiable], [],
+                                ["getDimensionRule", "isLinearIn", "buildPiece"]> {
   let summary = "result[starts + i * strides] = operand[i], `value` elsewhere: the adjoint of slice";
   let arguments = (ins Scrimp_Tensor:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$strides,
                    DefaultValuedAttr<F64Attr, "0.0">:$value);
@@ -86,7 +91,7 @@ def Scrimp_PadOp : Scrimp_MapOp<"pad", [Scrimp_Differentiable]> {
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_ConcatOp : Scrimp_MapOp<"concat", [Scrimp_Differentiable]> {
+def Scrimp_ConcatOp : Scrimp_MapOp<"concat", [Scrimp_Differentiable], [], Scrimp_LinearDimensions> {
   let summary = "Joins tensors along a dimension";
   let arguments = (ins Variadic<Scrimp_Tensor>:$xs, I64Attr:$dim);
   let results = (outs Scrimp_Tensor:$y);
@@ -97,7 +102,7 @@ def Scrimp_ConcatOp : Scrimp_MapOp<"concat", [Scrimp_Differentiable]> {
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_GatherOp : Scrimp_MapOp<"gather", [Scrimp_Differentiable]> {
+def Scrimp_GatherOp : Scrimp_MapOp<"gather", [Scrimp_Differentiable], [], Scrimp_LinearDimensions> {
   let summary = "Takes slices of `x` along `dim` at `indices`";
   let description = [{
     result[a..., i..., b...] = x[a..., indices[i...], b...], a and b the dimensions before and after `dim`. Negative
@@ -113,7 +118,7 @@ def Scrimp_GatherOp : Scrimp_MapOp<"gather", [Scrimp_Differentiable]> {
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_ScatterAddOp : Scrimp_RowsOp<"scatter_add", [Scrimp_Differentiable]> {
+def Scrimp_ScatterAddOp : Scrimp_RowsOp<"scatter_add", [Scrimp_Differentiable], [], Scrimp_LinearDimensions> {
   let summary = "The adjoint of gather: zeros with `updates` added at `indices` along `dim`";
   let description = [{
     result[a..., indices[i...], b...] += updates[a..., i..., b...], in row-major order of i. The result's shape is the

@@ -6,7 +6,8 @@ include "scrimp/Dialect/ScrimpBase.td"
 
 def Scrimp_ViewOp : Scrimp_Op<"view", [Pure, Scrimp_Eval, CostOp,
     DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily"]>,
-    DeclareOpInterfaceMethods<AliasOp, ["getAliasOffset"]>]> {
+    DeclareOpInterfaceMethods<AliasOp, ["getAliasOffset"]>,
+    DeclareOpInterfaceMethods<BatchSplitOp, Scrimp_LinearDimensions>]> {
   let summary = "A piece of a flat bucket under a shape of its own";
   let description = [{
     Elements [offset, offset + size of the result) of a rank-1 tensor. The result lies inside the operand: no copy.
@@ -22,7 +23,8 @@ def Scrimp_ViewOp : Scrimp_Op<"view", [Pure, Scrimp_Eval, CostOp,
 
 def Scrimp_PackOp : Scrimp_Op<"pack", [Pure, AllTypesMatch<["bucket", "y"]>, Scrimp_Eval, CostOp,
     DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily"]>,
-    DeclareOpInterfaceMethods<AliasOp, ["getAliasOffset", "getPlacedOperand"]>]> {
+    DeclareOpInterfaceMethods<AliasOp, ["getAliasOffset", "getPlacedOperand"]>,
+    DeclareOpInterfaceMethods<BatchSplitOp, Scrimp_LinearDimensions>]> {
   let summary = "A flat bucket with one piece replaced";
   let description = [{
     Elements [offset, offset + size of `piece`) become `piece`'s; the others stay. The result is the bucket's own bytes,

@@ -98,6 +98,21 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
+def AnnotateBatch : Pass<"scrimp-annotate-batch", "::mlir::func::FuncOp"> {
+  let summary = "Write beside each op where the batch is in its results";
+  let description = [{
+    Sets `scrimp.batch` on every op, for each result one of: `invariant` (the same for all pieces of the batch),
+    `split(d)` (pieces have samples along dimension d; with `outer n` that is [n, samples, rest]), `partial` (the sum over
+    the pieces), `total` (computed from complete sums), `mixed` (none of these). Instead of them `whole`: the op depends
+    on data alone and is computed once from the whole batch. Why an op cannot work on pieces is a remark at it.
+
+    Requires: one block; arguments with scrimp.input.
+    Ensures: nothing else changes.
+    Fails: never.
+    Example: test/Transforms/annotate-batch.mlir
+  }];
+}
+
 def ConvertPrecision : Pass<"scrimp-convert-precision", "::mlir::ModuleOp"> {
   let summary = "Compute in another float type what was f32 or narrower";
   let description = [{

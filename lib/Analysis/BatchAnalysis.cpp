@@ -1,0 +1,189 @@
+#include "scrimp/Analysis/BatchAnalysis.h"
+
+#include "scrimp/Analysis/Aliases.h"
+#include "scrimp/Dialect/Scrimp.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+llvm::raw_ostream &mlir::scrimp::operator<<(llvm::raw_ostream &os, BatchPlacement placement) {
+  switch (placement.kind) {
+  case BatchPlacement::Invariant:
+    return os << "invariant";
+  case BatchPlacement::Split:
+    os << "split(" << placement.dim;
+    return (placement.outer == 1 ? os : os << ", outer " << placement.outer) << ")";
+  case BatchPlacement::Partial:
+    return os << "partial";
+  case BatchPlacement::Total:
+    return os << "total";
+  case BatchPlacement::Mixed:
+    return os << "mixed";
+  }
+  llvm_unreachable("a kind");
+}
+
+RankedTensorType mlir::scrimp::pieceType(RankedTensorType type, BatchPlacement split, int64_t batch, int64_t samples) {
+  SmallVector<int64_t> shape(type.getShape());
+  shape[split.dim] = shape[split.dim] / batch * samples;
+  return type.clone(shape);
+}
+
+std::optional<BatchCut> mlir::scrimp::cutOf(const DimensionRule &rule, const DimensionFactors &tensor,
+                                            BatchPlacement split, int64_t batch) {
+  int64_t outer = split.outer;
+  for (unsigned number : tensor[split.dim]) {
+    const Factor &factor = rule.factors[number];
+    // The samples lie in this factor, behind `outer` of its indices, or the factor lies wholly outside of them.
+    if (factor.size % (outer * batch) == 0) {
+      bool fits = factor.kind == FactorKind::Split || (factor.kind == FactorKind::InOrder && outer == 1);
+      return fits ? std::optional(BatchCut{number, outer}) : std::nullopt;
+    }
+    if (outer % factor.size != 0)
+      return std::nullopt;
+    outer /= factor.size;
+  }
+  return std::nullopt;
+}
+
+std::optional<BatchPlacement> mlir::scrimp::splitBy(const DimensionRule &rule, const DimensionFactors &tensor,
+                                                    BatchCut cut) {
+  for (auto [dim, factors] : llvm::enumerate(tensor)) {
+    int64_t outer = cut.outer;
+    for (unsigned number : factors) {
+      if (number == cut.factor)
+        return BatchPlacement{BatchPlacement::Split, static_cast<int64_t>(dim), outer};
+      outer *= rule.factors[number].size;
+    }
+  }
+  return std::nullopt;
+}
+
+BatchAnalysis::BatchAnalysis(func::FuncOp function) : function(function) {
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    auto dim = function.getArgAttrOfType<IntegerAttr>(index, ScrimpDialect::kInput);
+    if (dim && dim.getInt() >= 0)
+      batch = shapeOf(argument)[dim.getInt()];
+    auto kind = function.getArgAttrOfType<StringAttr>(index, ScrimpDialect::kParam);
+    if (kind && kind.getValue() == "trainable")
+      trained.insert(argument);
+  }
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (llvm::any_of(op.getOperands(), [&](Value v) { return trained.contains(v); }))
+      trained.insert_range(op.getResults());
+  // Each round finds more of what is computed from the whole batch.
+  while (batch && !run())
+    ;
+}
+
+std::optional<BatchCut> BatchAnalysis::getCut(Operation *op) const {
+  auto found = cuts.find(op);
+  return found == cuts.end() ? std::nullopt : std::optional(found->second);
+}
+
+/// False if an op turned out to be whole: what was computed so far then does not hold.
+bool BatchAnalysis::run() {
+  placements.clear();
+  cuts.clear();
+  problems.clear();
+  for (BlockArgument argument : function.getArguments()) {
+    auto dim = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), ScrimpDialect::kInput);
+    if (dim && dim.getInt() >= 0)
+      placements[argument] = {BatchPlacement::Split, dim.getInt(), 1};
+  }
+  return llvm::all_of(function.getBody().front().without_terminator(), [&](Operation &op) { return visit(op); });
+}
+
+bool BatchAnalysis::visit(Operation &op) {
+  if (whole.contains(&op))
+    return true; // its results are invariant
+  auto any = [&](auto fn) { return llvm::any_of(op.getOperands(), [&](Value v) { return fn(getPlacement(v)); }); };
+  auto setAll = [&](BatchPlacement::Kind kind) {
+    for (Value result : op.getResults())
+      placements[result] = {kind};
+    return true;
+  };
+  if (any([](BatchPlacement p) { return p.kind == BatchPlacement::Mixed; }))
+    return setAll(BatchPlacement::Mixed);
+  if (any([](BatchPlacement p) { return p.kind == BatchPlacement::Split; }))
+    return visitPieces(op);
+  if (!any([](BatchPlacement p) { return p.isSum(); }))
+    return true;
+  // Sums alone: the op can wait for them. Where it is linear, it need not.
+  auto split = dyn_cast<BatchSplitOp>(op);
+  SmallVector<bool> sums;
+  for (Value operand : op.getOperands())
+    sums.push_back(getPlacement(operand).kind == BatchPlacement::Partial);
+  bool isPartial =
+      split && !any([](BatchPlacement p) { return p.kind == BatchPlacement::Total; }) && split.isLinearIn(sums);
+  return setAll(isPartial ? BatchPlacement::Partial : BatchPlacement::Total);
+}
+
+/// An op with operands that are split.
+bool BatchAnalysis::visitPieces(Operation &op) {
+  auto name = [](Value value) { return "'" + userNameOf(value) + "'"; };
+  for (Value operand : op.getOperands())
+    if (getPlacement(operand).isSum()) {
+      if (!trained.contains(operand)) {
+        markSumsWhole(operand);
+        return false;
+      }
+      return needsWhole(op,
+                        "it reads " + name(operand) +
+                            ", which is a sum over the whole batch that depends on parameters, beside single samples");
+    }
+  auto split = dyn_cast<BatchSplitOp>(op);
+  if (!split)
+    return needsWhole(op, "the op does not say how it is split (BatchSplitOp)");
+  DimensionRule rule = split.getDimensionRule();
+  std::optional<BatchCut> cut;
+  OpOperand *first = nullptr;
+  for (OpOperand &operand : op.getOpOperands()) {
+    BatchPlacement placement = getPlacement(operand.get());
+    if (placement.kind != BatchPlacement::Split)
+      continue;
+    auto where = [&](OpOperand &o) {
+      return ("dimension " + Twine(getPlacement(o.get()).dim) + " of " + name(o.get())).str();
+    };
+    std::optional<BatchCut> own = cutOf(rule, rule.operands[operand.getOperandNumber()], placement, batch);
+    if (!own)
+      return needsWhole(op, "it needs " + where(operand) + ", where the batch is, as a whole");
+    if (cut && *cut != *own)
+      return needsWhole(op, "it combines every sample with every other: the batch is " + where(*first) + " and " +
+                                where(operand));
+    cut = own;
+    first = &operand;
+  }
+  cuts[&op] = *cut;
+  for (auto [result, factors] : llvm::zip(op.getResults(), rule.results))
+    placements[result] = splitBy(rule, factors, *cut).value_or(BatchPlacement{BatchPlacement::Partial});
+  return true;
+}
+
+/// The sums over samples that a sum is computed from.
+void BatchAnalysis::markSumsWhole(Value sum) {
+  Operation *op = sum.getDefiningOp();
+  if (getCut(op)) {
+    whole.insert(op);
+    return;
+  }
+  for (Value operand : op->getOperands())
+    if (getPlacement(operand).isSum())
+      markSumsWhole(operand);
+}
+
+/// The op cannot work on pieces: it is whole if it depends on data alone, a problem otherwise.
+bool BatchAnalysis::needsWhole(Operation &op, const Twine &reason) {
+  if (llvm::none_of(op.getOperands(), [&](Value v) { return trained.contains(v); })) {
+    whole.insert(&op);
+    for (Value operand : op.getOperands())
+      if (getPlacement(operand).isSum())
+        markSumsWhole(operand);
+    return false;
+  }
+  problems.push_back({&op, reason.str()});
+  for (Value result : op.getResults())
+    placements[result] = {BatchPlacement::Mixed};
+  return true;
+}
