@@ -63,27 +63,36 @@ LogicalResult ConcatOp::canonicalize(ConcatOp op, PatternRewriter &rewriter) {
 /// Rows at constant indices, evenly spaced and each taken once (positions, a class token), are a slice; its gradient is
 /// then a pad instead of sums.
 LogicalResult GatherOp::canonicalize(GatherOp op, PatternRewriter &rewriter) {
+  SmallVector<int64_t> shape(shapeOf(op.getX()));
+  int64_t dim = op.getDim(), size = shape[dim], count = tensorType(op.getIndices()).getNumElements();
+  int64_t first, stride = 1;
   DenseIntElementsAttr elements;
-  if (!matchPattern(op.getIndices(), m_Constant(&elements)) || elements.empty())
+  if (count == 0)
     return failure();
-  SmallVector<int64_t> shape(shapeOf(op.getX())), indices;
-  int64_t dim = op.getDim(), size = shape[dim];
-  for (const APInt &index : elements.getValues<APInt>())
-    indices.push_back(index.getSExtValue() + (index.isNegative() ? size : 0));
-  if (llvm::any_of(indices, [&](int64_t index) { return index < 0 || index >= size; }))
+  if (auto iota = op.getIndices().getDefiningOp<IotaOp>(); iota && shapeOf(op.getIndices())[iota.getDim()] == count) {
+    first = static_cast<int64_t>(iota.getStart().convertToDouble());
+    stride = static_cast<int64_t>(iota.getStep().convertToDouble());
+    first += first < 0 ? size : 0;
+  } else if (matchPattern(op.getIndices(), m_Constant(&elements))) {
+    SmallVector<int64_t> indices;
+    for (const APInt &index : elements.getValues<APInt>())
+      indices.push_back(index.getSExtValue() + (index.isNegative() ? size : 0));
+    first = indices[0];
+    stride = count > 1 ? indices[1] - first : 1;
+    for (int64_t i = 1; i < count; ++i)
+      if (indices[i] - indices[i - 1] != stride)
+        return failure();
+  } else {
     return failure();
-  int64_t stride = indices.size() > 1 ? indices[1] - indices[0] : 1;
-  for (size_t i = 1; i < indices.size(); ++i)
-    if (indices[i] - indices[i - 1] != stride)
-      return failure();
-  if (stride == 0)
+  }
+  int64_t last = first + (count - 1) * stride;
+  if (stride == 0 || std::min(first, last) < 0 || std::max(first, last) >= size)
     return failure();
   SmallVector<int64_t> starts(shape.size(), 0), strides(shape.size(), 1);
-  starts[dim] = indices[0];
+  starts[dim] = first;
   strides[dim] = stride;
-  shape[dim] = indices.size();
-  Value slice =
-      SliceOp::create(rewriter, op.getLoc(), tensorType(op.getX()).clone(shape), op.getX(), starts, strides);
+  shape[dim] = count;
+  Value slice = SliceOp::create(rewriter, op.getLoc(), tensorType(op.getX()).clone(shape), op.getX(), starts, strides);
   rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getY().getType(), slice);
   return success();
 }

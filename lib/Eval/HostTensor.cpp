@@ -15,17 +15,26 @@ HostTensor::HostTensor(RankedTensorType type) : type(type), numElements(type.get
 HostTensor HostTensor::get(ElementsAttr attr) {
   HostTensor result(cast<RankedTensorType>(attr.getType()));
   auto dense = cast<DenseElementsAttr>(attr);
-  int64_t i = 0;
-  if (result.isFloat()) {
+  Type element = result.type.getElementType();
+  if (element.isF64()) {
+    llvm::copy(dense.getValues<double>(), result.floatData.begin());
+  } else if (element.isF32()) {
+    llvm::copy(dense.getValues<float>(), result.floatData.begin());
+  } else if (result.isFloat()) {
+    int64_t i = 0;
     for (APFloat value : dense.getValues<APFloat>()) {
       bool lost;
       value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lost);
       result.floatData[i++] = value.convertToDouble();
     }
+  } else if (element.isInteger(1)) {
+    llvm::copy(dense.getValues<bool>(), result.intData.begin());
+  } else if (element.isInteger(64)) {
+    llvm::copy(dense.getValues<int64_t>(), result.intData.begin());
   } else {
-    bool isBool = result.type.getElementType().isInteger(1);
+    int64_t i = 0;
     for (APInt value : dense.getValues<APInt>())
-      result.intData[i++] = isBool ? value.getZExtValue() : value.getSExtValue();
+      result.intData[i++] = value.getSExtValue();
   }
   return result;
 }
@@ -73,7 +82,16 @@ HostTensor HostTensor::withType(RankedTensorType newType) const {
 }
 
 DenseElementsAttr HostTensor::toAttr() const {
-  if (auto floatType = dyn_cast<FloatType>(type.getElementType())) {
+  Type element = type.getElementType();
+  if (element.isF64())
+    return DenseElementsAttr::get(type, ArrayRef<double>(floatData));
+  if (element.isInteger(64))
+    return DenseElementsAttr::get(type, ArrayRef<int64_t>(intData));
+  if (element.isF32())
+    return DenseElementsAttr::get(type, ArrayRef<float>(SmallVector<float>(floatData.begin(), floatData.end())));
+  if (element.isInteger(1))
+    return DenseElementsAttr::get(type, ArrayRef<bool>(SmallVector<bool>(intData.begin(), intData.end())));
+  if (auto floatType = dyn_cast<FloatType>(element)) {
     SmallVector<APFloat> values;
     for (double value : floatData) {
       APFloat converted(value);

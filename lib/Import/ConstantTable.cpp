@@ -122,13 +122,9 @@ LogicalResult trilu(NodeBuilder &b) {
     k = *given;
   }
   Value x = b.input(0);
-  int64_t rows = shapeOf(x).drop_back().back(), columns = shapeOf(x).back();
-  bool upper = b.intAttr("upper", 1);
-  HostTensor mask(RankedTensorType::get({rows, columns}, b.builder.getI1Type()));
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j)
-      mask.ints()[i * columns + j] = upper ? j >= i + k : j <= i + k;
-  Value keep = b.broadcast(b.graph.constant(b.loc, mask), shapeOf(x));
+  int64_t rank = shapeOf(x).size();
+  Value keep = b.make<CompareOp>(b.intAttr("upper", 1) ? Predicate::ge : Predicate::le,
+                                 b.positions(shapeOf(x), rank - 1), b.positions(shapeOf(x), rank - 2, k));
   return b.result(b.make<SelectOp>(keep, x, b.splat(tensorType(x), 0)));
 }
 
@@ -140,17 +136,9 @@ LogicalResult eyeLike(NodeBuilder &b) {
       b.hasAttr("dtype") ? elementTypeOf(b.intAttr("dtype", 0), b.graph.context) : tensorType(x).getElementType();
   if (!type || shapeOf(x).size() != 2)
     return b.error() << "expected a rank of 2 and a supported type";
-  HostTensor result(RankedTensorType::get(shapeOf(x), b.graph.widen(type)));
-  for (int64_t i = 0; i < shapeOf(x)[0]; ++i) {
-    int64_t j = i + b.intAttr("k", 0);
-    if (j < 0 || j >= shapeOf(x)[1])
-      continue;
-    if (result.isFloat())
-      result.floats()[i * shapeOf(x)[1] + j] = 1;
-    else
-      result.ints()[i * shapeOf(x)[1] + j] = 1;
-  }
-  return b.result(b.graph.constant(b.loc, result));
+  Value diagonal =
+      b.make<CompareOp>(Predicate::eq, b.positions(shapeOf(x), 1), b.positions(shapeOf(x), 0, b.intAttr("k", 0)));
+  return b.result(b.cast(diagonal, b.graph.widen(type)));
 }
 
 const OpEntry kOps[] = {

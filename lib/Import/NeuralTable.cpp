@@ -130,11 +130,8 @@ LogicalResult groupNorm(NodeBuilder &b) {
 
 /// Keys that a query sees by position: as many as ONNX says, counted from the first ("upper left").
 Value causalMask(NodeBuilder &b, int64_t queries, int64_t keys) {
-  HostTensor seen(RankedTensorType::get({1, 1, queries, keys}, b.builder.getI1Type()));
-  for (int64_t i = 0; i < queries; ++i)
-    for (int64_t j = 0; j < keys; ++j)
-      seen.ints()[i * keys + j] = j <= i;
-  return b.graph.constant(b.loc, seen);
+  SmallVector<int64_t> shape{1, 1, queries, keys};
+  return b.make<CompareOp>(Predicate::le, b.positions(shape, 3), b.positions(shape, 2));
 }
 
 /// Both masks: what one hides is hidden.

@@ -1,4 +1,4 @@
-// Building blocks for the op table, and constant folding as ops are made.
+// Building blocks for the op table.
 #include "NodeBuilder.h"
 
 #include "mlir/IR/Matchers.h"
@@ -8,9 +8,6 @@
 using namespace mlir;
 using namespace mlir::scrimp;
 using namespace mlir::scrimp::onnx_import;
-
-/// Above this a constant is computed by the program instead.
-static constexpr int64_t kMaxFoldedIntegers = int64_t(1) << 22, kMaxFoldedFloats = int64_t(1) << 20;
 
 Type GraphState::widen(Type elementType) const {
   return options.precision == "fp64" && isa<FloatType>(elementType) ? Float64Type::get(context) : elementType;
@@ -27,124 +24,6 @@ Value GraphState::scalarArgument(StringRef name, Type type) {
     argument = function.getArgument(index);
   }
   return argument;
-}
-
-std::optional<HostTensor> onnx_import::constantOf(Value value) {
-  if (!value || tensorType(value).getNumElements() > 4 * kMaxFoldedIntegers)
-    return std::nullopt;
-  if (auto broadcast = value.getDefiningOp<BroadcastOp>()) {
-    std::optional<HostTensor> operand = constantOf(broadcast.getX());
-    SmallVector<HostTensor> result{HostTensor(tensorType(value))};
-    if (!operand || failed(broadcast.eval({&*operand}, result)))
-      return std::nullopt;
-    return std::move(result[0]);
-  }
-  auto op = value.getDefiningOp<ConstantOp>();
-  if (!op || !isa<DenseElementsAttr>(op.getValue()))
-    return std::nullopt;
-  return HostTensor::get(op.getValue());
-}
-
-/// Whether constantOf would give a value.
-static bool isConstant(Value value) {
-  if (auto broadcast = value.getDefiningOp<BroadcastOp>())
-    value = broadcast.getX();
-  return value.getDefiningOp<ConstantOp>() && tensorType(value).getNumElements() <= 4 * kMaxFoldedIntegers;
-}
-
-/// Large constants are kept without the dimensions along which they repeat: masks do not grow with the batch.
-static constexpr int64_t kSmallConstant = 256;
-
-/// `value` with size 1 in every dimension along which it is constant.
-static HostTensor withoutRepetition(const HostTensor &value) {
-  HostTensor result = value;
-  for (int64_t dim = 0, rank = value.getShape().size(); dim < rank; ++dim) {
-    ArrayRef<int64_t> shape = result.getShape();
-    int64_t size = shape[dim], inner = 1;
-    for (int64_t d : shape.drop_front(dim + 1))
-      inner *= d;
-    if (size <= 1 || result.size() == 0)
-      continue;
-    bool repeats = true;
-    auto compare = [&](auto elements) {
-      for (int64_t i = 0; repeats && i < result.size(); ++i) {
-        int64_t first = i / (inner * size) * (inner * size) + i % inner;
-        repeats = std::memcmp(&elements[i], &elements[first], sizeof(elements[i])) == 0; // NaN equals itself
-      }
-    };
-    result.isFloat() ? compare(std::as_const(result).floats()) : compare(std::as_const(result).ints());
-    if (!repeats)
-      continue;
-    SmallVector<int64_t> smaller(shape);
-    smaller[dim] = 1;
-    HostTensor part(value.getType().clone(smaller));
-    for (int64_t i = 0; i < part.size(); ++i) {
-      int64_t from = i / inner * (inner * size) + i % inner;
-      if (part.isFloat())
-        part.floats()[i] = result.floats()[from];
-      else
-        part.ints()[i] = result.ints()[from];
-    }
-    result = std::move(part);
-  }
-  return result;
-}
-
-Value GraphState::constant(Location loc, const HostTensor &value) {
-  if (value.size() > kSmallConstant) {
-    HostTensor part = withoutRepetition(value);
-    if (part.size() == 1)
-      return splatConstant(builder, loc, value.getType(), part.asDouble(0));
-    if (part.size() < value.size()) {
-      Value constant = ConstantOp::create(builder, loc, cast<ElementsAttr>(part.toAttr()));
-      return BroadcastOp::create(builder, loc, value.getType(), constant);
-    }
-  }
-  return ConstantOp::create(builder, loc, cast<ElementsAttr>(value.toAttr()));
-}
-
-SmallVector<Value> GraphState::fold(Operation *op) {
-  SmallVector<Value> results(op->getResults());
-  auto eval = dyn_cast<EvalOp>(op);
-  if (!eval || isa<ConstantOp>(op))
-    return results;
-  for (Value operand : op->getOperands())
-    if (!isConstant(operand) || tensorType(operand).getNumElements() > 4 * kMaxFoldedIntegers)
-      return results;
-  // A repetition costs nothing in a kernel; constantOf looks through it. (What it repeats is no repetition itself.)
-  if (isa<BroadcastOp>(op)) {
-    auto constant = op->getOperand(0).getDefiningOp<ConstantOp>();
-    auto elements = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
-    if (elements && elements.isSplat()) {
-      auto splat = elements.resizeSplat(tensorType(results[0]));
-      results[0] = ConstantOp::create(builder, op->getLoc(), cast<ElementsAttr>(splat));
-      op->erase();
-      return results;
-    }
-    if (constant && tensorType(results[0]).getNumElements() > kSmallConstant)
-      return results;
-  }
-  for (Value result : results)
-    if (tensorType(result).getNumElements() > (isFloatTensor(result) ? kMaxFoldedFloats : kMaxFoldedIntegers))
-      return results;
-  SmallVector<HostTensor> operands, values;
-  SmallVector<const HostTensor *> pointers;
-  operands.reserve(op->getNumOperands());
-  for (Value operand : op->getOperands()) {
-    operands.push_back(*constantOf(operand));
-    pointers.push_back(&operands.back());
-  }
-  for (Value result : results)
-    values.emplace_back(tensorType(result));
-  if (failed(eval.eval(pointers, values)))
-    return results; // the op has said why; it stays
-  Location loc = op->getLoc();
-  for (auto [result, value] : llvm::zip(results, values)) {
-    value.roundToType();
-    result = constant(loc, value);
-  }
-  op->erase();
-  return results;
 }
 
 FailureOr<HostTensor> onnx_import::readTensor(const WeightSource &source, Type elementType, Location loc) {
@@ -361,6 +240,15 @@ Value NodeBuilder::intConstant(ArrayRef<int64_t> values, ArrayRef<int64_t> shape
   HostTensor tensor(RankedTensorType::get(shape, elementType ? elementType : builder.getI64Type()));
   llvm::copy(values, tensor.ints().begin());
   return graph.constant(loc, tensor);
+}
+
+Value NodeBuilder::positions(ArrayRef<int64_t> shape, int64_t dim, int64_t start) {
+  SmallVector<int64_t> line(shape.size(), 1);
+  line[dim] = shape[dim];
+  HostTensor numbers(RankedTensorType::get(line, builder.getI64Type()));
+  for (int64_t i = 0; i < shape[dim]; ++i)
+    numbers.ints()[i] = start + i;
+  return graph.constant(loc, numbers, numbers.getType().clone(shape));
 }
 
 Value NodeBuilder::reshape(Value value, ArrayRef<int64_t> shape) {

@@ -48,16 +48,21 @@ public:
   /// Under --precision fp64 every float is a double.
   Type widen(Type elementType) const;
 
+  /// As a constant, or an iota where it counts, without the dimensions along which it repeats under a broadcast.
   Value constant(Location loc, const HostTensor &value);
-  /// Evaluates `op` if all its operands are constants and its results are not too large; its results, folded or not.
+  /// The same, repeated to `type`.
+  Value constant(Location loc, const HostTensor &value, RankedTensorType type);
+  /// Evaluates `op` if its operands depend on constants alone; its results, folded or not. An elementwise op of
+  /// integers whose result would hold more than each of its operands (positions compared with positions) stays.
   SmallVector<Value> fold(Operation *op);
 
 private:
+  llvm::DenseSet<Value> symbolic; // depend on constants alone, and are not folded
   int64_t randomKeys = 0;
   llvm::StringMap<Value> scalarArguments;
 };
 
-/// The value of a constant, if `value` is one.
+/// The value of what depends on constants alone, if it is not too large.
 std::optional<HostTensor> constantOf(Value value);
 
 /// The elements as a tensor; bytes are read where they lie.
@@ -126,6 +131,8 @@ public:
   }
   Value splat(RankedTensorType type, double value) { return splatConstant(builder, loc, type, value); }
   Value intConstant(ArrayRef<int64_t> values, ArrayRef<int64_t> shape, Type elementType = nullptr);
+  /// i64: start + the index along `dim`.
+  Value positions(ArrayRef<int64_t> shape, int64_t dim, int64_t start = 0);
   Value reshape(Value value, ArrayRef<int64_t> shape);
   Value broadcast(Value value, ArrayRef<int64_t> shape);
   Value cast(Value value, Type elementType);

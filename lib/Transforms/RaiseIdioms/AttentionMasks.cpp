@@ -1,39 +1,12 @@
 // What an attention's mask really says: nothing, the causal order, or the same for every head or query.
 #include "Match.h"
-
-#include "scrimp/Eval/HostTensor.h"
+#include "Positions.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
 
-/// The largest mask that is evaluated here, in elements.
-static constexpr int64_t kMaxElements = int64_t(1) << 24;
-
-/// Evaluates `value` if it depends on nothing but constants.
-static std::optional<HostTensor> evaluate(Value value, unsigned depth = 0) {
-  Operation *op = value.getDefiningOp();
-  auto eval = dyn_cast_or_null<EvalOp>(op);
-  if (!eval || depth > 16 || op->getNumResults() != 1 || tensorType(value).getNumElements() > kMaxElements)
-    return std::nullopt;
-  if (auto constant = dyn_cast<ConstantOp>(op))
-    if (!isa<DenseElementsAttr>(constant.getValue()))
-      return std::nullopt;
-  SmallVector<HostTensor> operands;
-  for (Value operand : op->getOperands()) {
-    std::optional<HostTensor> known = evaluate(operand, depth + 1);
-    if (!known)
-      return std::nullopt;
-    operands.push_back(std::move(*known));
-  }
-  SmallVector<const HostTensor *> pointers;
-  for (const HostTensor &operand : operands)
-    pointers.push_back(&operand);
-  SmallVector<HostTensor> results{HostTensor(tensorType(value))};
-  if (failed(eval.eval(pointers, results)))
-    return std::nullopt;
-  results[0].roundToType();
-  return std::move(results[0]);
-}
+/// The largest mask, or vector of distances, that is evaluated. Causality is found in the distances alone.
+static constexpr int64_t kMaxElements = int64_t(1) << 22;
 
 namespace {
 enum class Sight { Seen, Hidden, Else };
@@ -49,16 +22,19 @@ static Sight sightOf(const HostTensor &mask, int64_t i) {
 }
 
 /// Whether `mask` (rank 4, its last two dimensions those of the scores) hides exactly the keys j > i + Sk - Sq.
-static bool isCausal(const HostTensor &mask, int64_t queries, int64_t keys) {
-  ArrayRef<int64_t> shape = mask.getShape();
+static bool isCausal(Value mask) {
+  ArrayRef<int64_t> shape = shapeOf(mask);
+  int64_t queries = shape[2], keys = shape[3];
   // With fewer keys than queries the first rows would see nothing: an additive mask means something else there.
-  if (shape[2] != queries || shape[3] != keys || keys < queries || queries == 1)
+  if (shape[0] != 1 || shape[1] != 1 || keys < queries || queries == 1 || !Diagonals().get(mask, 2, 3))
     return false;
-  for (int64_t i = 0; i < mask.size(); ++i) {
-    bool sees = i % keys <= i / keys % queries + keys - queries;
-    if (sightOf(mask, i) != (sees ? Sight::Seen : Sight::Hidden))
+  Scratch scratch(mask.getContext());
+  std::optional<HostTensor> distances = evaluateConstant(Diagonals(&scratch.builder).get(mask, 2, 3), kMaxElements);
+  if (!distances)
+    return false;
+  for (int64_t i = 0; i < distances->size(); ++i)
+    if (sightOf(*distances, i) != (i < keys ? Sight::Seen : Sight::Hidden))
       return false;
-  }
   return true;
 }
 
@@ -85,10 +61,9 @@ static SmallVector<int64_t> distinctShape(const HostTensor &mask) {
 
 /// Makes `mask` (null: none) the op's mask, and `segments` its segments if there are some.
 static LogicalResult setMask(AttentionOp op, Value mask, bool causal, PatternRewriter &rewriter, Value segments = {}) {
-  auto replacement =
-      AttentionOp::create(rewriter, op.getLoc(), op.getQ(), op.getK(), op.getV(), mask,
-                          segments ? segments : op.getSegments(), op.getCausal() || causal,
-                          op.getScale().convertToDouble());
+  auto replacement = AttentionOp::create(rewriter, op.getLoc(), op.getQ(), op.getK(), op.getV(), mask,
+                                         segments ? segments : op.getSegments(), op.getCausal() || causal,
+                                         op.getScale().convertToDouble());
   rewriter.replaceOp(op, replacement);
   return success();
 }
@@ -98,13 +73,13 @@ namespace {
 struct SimplifyKnownMask : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
-    std::optional<HostTensor> mask = op.getMask() ? evaluate(op.getMask()) : std::nullopt;
+    if (op.getMask() && isCausal(op.getMask()))
+      return setMask(op, {}, true, rewriter);
+    std::optional<HostTensor> mask = op.getMask() ? evaluateConstant(op.getMask(), kMaxElements) : std::nullopt;
     if (!mask)
       return rewriter.notifyMatchFailure(op, "no mask that is known");
     if (seesAll(*mask))
       return setMask(op, {}, false, rewriter);
-    if (isCausal(*mask, shapeOf(op.getQ())[2], shapeOf(op.getK())[2]))
-      return setMask(op, {}, true, rewriter);
     SmallVector<int64_t> shape = distinctShape(*mask);
     if (ArrayRef<int64_t>(shape) == mask->getShape())
       return rewriter.notifyMatchFailure(op, "the mask is not causal and differs along each dimension");
@@ -132,13 +107,13 @@ struct SplitMask : OpRewritePattern<AttentionOp> {
     if (!both || !tensorType(op.getMask()).getElementType().isInteger(1))
       return rewriter.notifyMatchFailure(op, "the mask is no conjunction");
     for (auto [known, other] : {std::pair(both.getA(), both.getB()), std::pair(both.getB(), both.getA())}) {
-      std::optional<HostTensor> mask = evaluate(known);
-      if (!mask)
-        continue;
-      if (seesAll(*mask))
-        return setMask(op, other, false, rewriter);
-      if (isCausal(*mask, shapeOf(op.getQ())[2], shapeOf(op.getK())[2]))
+      Scratch scratch(op.getContext());
+      Value narrow = buildNarrow(scratch.builder, known, narrowShape(known));
+      if (isCausal(narrow))
         return setMask(op, other, true, rewriter);
+      std::optional<HostTensor> mask = evaluateConstant(narrow, kMaxElements);
+      if (mask && seesAll(*mask))
+        return setMask(op, other, false, rewriter);
     }
     return rewriter.notifyMatchFailure(op, "no part of the mask is known to be all or causal");
   }
@@ -152,62 +127,6 @@ static SmallVector<int64_t> paddedShape(BroadcastOp op) {
   return shape;
 }
 
-/// Whether `op` computes each element from those at the same index.
-static bool isPointwise(Operation *op) {
-  auto kernel = dyn_cast<KernelOp>(op);
-  if (!kernel || kernel.getKernelFamily() != KernelFamily::Map || op->getNumResults() != 1 || op->getNumOperands() == 0)
-    return false;
-  return llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
-    return kernel.isPointwiseOperand(operand.getOperandNumber()) &&
-           shapeOf(operand.get()) == shapeOf(op->getResult(0));
-  });
-}
-
-/// The shape, of `value`'s rank, of a tensor that broadcasts to `value` and that the same ops could compute.
-static SmallVector<int64_t> narrowShape(Value value, unsigned depth = 0) {
-  SmallVector<int64_t> full(shapeOf(value)), shape(full.size(), 1);
-  Operation *op = value.getDefiningOp();
-  if (!op || depth > 8)
-    return full;
-  if (getSplat(value))
-    return shape;
-  if (auto broadcast = dyn_cast<BroadcastOp>(op))
-    return paddedShape(broadcast);
-  if (auto iota = dyn_cast<IotaOp>(op)) {
-    shape[iota.getDim()] = full[iota.getDim()];
-    return shape;
-  }
-  if (!isPointwise(op))
-    return full;
-  for (Value operand : op->getOperands())
-    for (auto [size, needed] : llvm::zip(shape, narrowShape(operand, depth + 1)))
-      size = std::max(size, needed);
-  return shape;
-}
-
-/// `value` computed in `shape`, which narrowShape allows.
-static Value buildNarrow(Value value, ArrayRef<int64_t> shape, PatternRewriter &rewriter) {
-  if (shapeOf(value) == shape)
-    return value;
-  Location loc = value.getLoc();
-  if (std::optional<double> splat = getSplat(value))
-    return splatConstant(rewriter, loc, tensorType(value).clone(shape), *splat);
-  if (auto broadcast = value.getDefiningOp<BroadcastOp>())
-    return broadcastTo(rewriter, loc, reshapeTo(rewriter, loc, broadcast.getX(), paddedShape(broadcast)), shape);
-  if (auto iota = value.getDefiningOp<IotaOp>()) {
-    RankedTensorType line = tensorType(value).clone(narrowShape(value));
-    Value numbers = IotaOp::create(rewriter, loc, line, iota.getDim(), iota.getStart(), iota.getStep());
-    return broadcastTo(rewriter, loc, numbers, shape);
-  }
-  SmallVector<Value> operands;
-  for (Value operand : value.getDefiningOp()->getOperands())
-    operands.push_back(buildNarrow(operand, shape, rewriter));
-  Operation *clone = rewriter.clone(*value.getDefiningOp());
-  clone->setOperands(operands);
-  clone->getResult(0).setType(tensorType(value).clone(shape));
-  return clone->getResult(0);
-}
-
 namespace {
 /// A mask that repeats along a dimension.
 struct NarrowMask : OpRewritePattern<AttentionOp> {
@@ -218,7 +137,7 @@ struct NarrowMask : OpRewritePattern<AttentionOp> {
     SmallVector<int64_t> shape = narrowShape(op.getMask());
     if (shapeOf(op.getMask()) == ArrayRef<int64_t>(shape))
       return rewriter.notifyMatchFailure(op, "the mask repeats along no dimension");
-    return setMask(op, buildNarrow(op.getMask(), shape, rewriter), false, rewriter);
+    return setMask(op, buildNarrow(rewriter, op.getMask(), shape), false, rewriter);
   }
 };
 } // namespace

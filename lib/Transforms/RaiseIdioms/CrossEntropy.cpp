@@ -53,14 +53,15 @@ static bool matchOneHot(Value value, Value &labels) {
     Value perRow = getRowValue(row, tensorType(row).getNumElements() / std::max<int64_t>(classes, 1));
     if (!perRow)
       continue;
-    if (auto iota = numbers.getDefiningOp<IotaOp>()) {
-      if (static_cast<int64_t>(iota.getDim()) != tensorType(numbers).getRank() - 1 || !iota.getStart().isZero() ||
-          iota.getStep().convertToDouble() != 1)
+    auto broadcast = numbers.getDefiningOp<BroadcastOp>();
+    Value line = broadcast ? broadcast.getX() : numbers;
+    if (auto iota = line.getDefiningOp<IotaOp>()) {
+      if (shapeOf(line).back() != classes || static_cast<int64_t>(iota.getDim()) != tensorType(line).getRank() - 1 ||
+          !iota.getStart().isZero() || iota.getStep().convertToDouble() != 1)
         continue;
     } else {
       // A constant 0, 1, 2, ... along the last dimension.
-      auto broadcast = numbers.getDefiningOp<BroadcastOp>();
-      auto constant = (broadcast ? broadcast.getX() : numbers).getDefiningOp<ConstantOp>();
+      auto constant = line.getDefiningOp<ConstantOp>();
       auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
       if (!dense || !isa<IntegerType>(dense.getElementType()) || dense.getNumElements() % classes ||
           cast<RankedTensorType>(dense.getType()).getRank() == 0 ||
@@ -131,8 +132,7 @@ struct FoldIgnoredLabels : OpRewritePattern<SelectOp> {
       return rewriter.notifyMatchFailure(op, "not zeros where labels are ignored");
     std::optional<double> ignore = getSplat(valid.getB());
     auto loss = skipReshapes(op.getA()).getDefiningOp<CrossEntropyOp>();
-    if (!ignore || !loss || loss.getIgnoreIndex() || skipReshapes(op.getA()) != loss.getLoss() ||
-        !loss->hasOneUse())
+    if (!ignore || !loss || loss.getIgnoreIndex() || skipReshapes(op.getA()) != loss.getLoss() || !loss->hasOneUse())
       return rewriter.notifyMatchFailure(op, "no cross_entropy of its own");
     Value labels = skipReshapes(valid.getA()), used = skipReshapes(loss.getLabels());
     if (auto safe = used.getDefiningOp<SelectOp>();
@@ -141,9 +141,8 @@ struct FoldIgnoredLabels : OpRewritePattern<SelectOp> {
     if (used != labels)
       return rewriter.notifyMatchFailure(op, "the condition looks at other labels");
     Value given = reshapeTo(rewriter, op.getLoc(), labels, shapeOf(loss.getLabels()));
-    Value raised = CrossEntropyOp::create(rewriter, op.getLoc(), loss.getLogits(), given,
-                                          static_cast<int64_t>(*ignore))
-                       .getLoss();
+    Value raised =
+        CrossEntropyOp::create(rewriter, op.getLoc(), loss.getLogits(), given, static_cast<int64_t>(*ignore)).getLoss();
     rewriter.replaceOp(op, reshapeTo(rewriter, op.getLoc(), raised, shapeOf(op.getY())));
     return success();
   }
