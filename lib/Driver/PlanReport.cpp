@@ -10,8 +10,26 @@ using namespace mlir::scrimp;
 
 static constexpr size_t kShownHolders = 12;
 
+/// ROLE NAME [SHAPE] = ALIASES: REASON
+static void printDecision(raw_ostream &os, StringRef role, StringRef name, RankedTensorType type, ArrayAttr aliases,
+                          StringAttr reason) {
+  os << llvm::left_justify(role, 10) << name << " [";
+  llvm::interleave(type.getShape(), os, "x");
+  os << "]";
+  if (aliases) {
+    os << " = ";
+    llvm::interleave(
+        aliases, os, [&](Attribute alias) { os << cast<StringAttr>(alias).getValue(); }, ", ");
+  }
+  if (reason)
+    os << ": " << reason.getValue();
+  os << "\n";
+}
+
 LogicalResult mlir::scrimp::printParameters(const CompileOptions &options, MLIRContext *context, raw_ostream &os) {
-  FailureOr<Compilation> compilation = loadModel(options, context);
+  CompileOptions listing = options;
+  listing.import.mayTrainNothing = true;
+  FailureOr<Compilation> compilation = loadModel(listing, context);
   if (failed(compilation))
     return failure();
   auto main = compilation->module->lookupSymbol<func::FuncOp>("main");
@@ -26,18 +44,16 @@ LogicalResult mlir::scrimp::printParameters(const CompileOptions &options, MLIRC
     StringRef role = isState ? "state" : param.getValue();
     if (role == "trainable")
       trainable += type.getNumElements();
-    os << llvm::left_justify(role, 10) << main.getArgAttrOfType<StringAttr>(index, ScrimpDialect::kName).getValue()
-       << " [";
-    llvm::interleave(type.getShape(), os, "x");
-    os << "]";
-    if (auto aliases = main.getArgAttrOfType<ArrayAttr>(index, "scrimp.aliases")) {
-      os << " = ";
-      llvm::interleave(aliases, os, [&](Attribute alias) { os << cast<StringAttr>(alias).getValue(); }, ", ");
-    }
-    if (auto reason = main.getArgAttrOfType<StringAttr>(index, "scrimp.reason"))
-      os << ": " << reason.getValue();
-    os << "\n";
+    printDecision(os, role, main.getArgAttrOfType<StringAttr>(index, ScrimpDialect::kName).getValue(), type,
+                  main.getArgAttrOfType<ArrayAttr>(index, "scrimp.aliases"),
+                  main.getArgAttrOfType<StringAttr>(index, "scrimp.reason"));
   }
+  // What is no argument of the graph: constants.
+  if (auto buffers = (*compilation->module)->getAttrOfType<ArrayAttr>("scrimp.buffers"))
+    for (auto buffer : buffers.getAsRange<DictionaryAttr>())
+      printDecision(os, "constant", buffer.getAs<StringAttr>("name").getValue(),
+                    cast<RankedTensorType>(buffer.getAs<TypeAttr>("type").getValue()), nullptr,
+                    buffer.getAs<StringAttr>("reason"));
   os << trainable << " trainable elements\n";
   return success();
 }

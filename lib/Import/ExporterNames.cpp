@@ -21,6 +21,8 @@ bool onnx_import::isExporterName(StringRef name, bool fromTorch) {
 
 /// The leaf of the name that a use has in its module.
 std::string onnx_import::leafOf(const Node &node, unsigned input, StringRef fallback) {
+  if (node.type == "BatchNormalization" && input >= 3)
+    return input == 3 ? "running_mean" : "running_var";
   if (node.type == "LayerNormalization" || node.type == "BatchNormalization" || node.type == "Conv" ||
       node.type == "Gemm" || node.type == "InstanceNormalization" || node.type == "GroupNormalization")
     return input == 1 ? "weight" : input == 2 ? "bias" : fallback.str();

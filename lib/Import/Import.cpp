@@ -1,6 +1,7 @@
 // From a checked model to @main: inputs, parameters, nodes, loss, results.
 #include "Loss.h"
 #include "Parameters.h"
+#include "TorchMetadata.h"
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringExtras.h"
@@ -87,8 +88,8 @@ LogicalResult Importer::readMetadata() {
   return success();
 }
 
-/// Data are the inputs that scrimp-export did not list as parameters, or that --data names, or else all without a
-/// value.
+/// Data are the inputs that scrimp-export did not list as parameters, or that --data names, or else all without a value
+/// that torch.export's signature does not know as a weight.
 LogicalResult Importer::chooseData() {
   std::optional<llvm::json::Value> kinds;
   auto entry = model.metadata.find("scrimp.parameters");
@@ -99,13 +100,16 @@ LogicalResult Importer::chooseData() {
     else
       llvm::consumeError(parsed.takeError());
   }
+  std::string problem;
+  std::optional<Signature> signature = Signature::parse(model.signature, problem);
   llvm::StringSet<> named;
   for (const std::string &name : options.dataNames)
     named.insert(name);
   for (const ValueInfo &input : model.inputs) {
     if (model.initializers.count(input.name) || (constants && constants->count(input.name)))
       continue;
-    bool parameter = kinds && kinds->getAsObject() && kinds->getAsObject()->get(input.name);
+    bool parameter = kinds ? kinds->getAsObject() && kinds->getAsObject()->get(input.name)
+                           : signature && signature->byTarget(input.name) && !named.contains(input.name);
     if (!parameter && (kinds || named.empty() || named.contains(input.name)))
       dataInputs.insert(input.name);
   }
@@ -356,10 +360,11 @@ LogicalResult Importer::addParameters() {
         constant =
             graph.fold(TransposeOp::create(graph.builder, constant.getLoc(), constant, ArrayRef<int64_t>{1, 0}))[0];
       values.push_back(constant);
-      if (isa<FloatType>(parameter.elementType))
+      if (isa<FloatType>(parameter.elementType) || !parameter.made)
         buffers.push_back(
             builder.getDictionaryAttr({builder.getNamedAttr("name", builder.getStringAttr(parameter.name)),
-                                       builder.getNamedAttr("reason", builder.getStringAttr(parameter.reason))}));
+                                       builder.getNamedAttr("reason", builder.getStringAttr(parameter.reason)),
+                                       builder.getNamedAttr("type", TypeAttr::get(type))}));
       continue;
     }
     SmallVector<NamedAttribute> attributes;
@@ -386,7 +391,7 @@ LogicalResult Importer::addParameters() {
     for (const Parameter &parameter : parameters.list)
       if (!parameter.source)
         imported.notes.push_back("'" + parameter.name + "' has no value; it starts from the default for its kind");
-  if (!trainable && !constants)
+  if (!trainable && !constants && !options.mayTrainNothing)
     return error() << "has nothing to train: no parameter is trainable; --trainable PATTERN makes parameters so, and "
                    << "weights that are graph inputs need --data to tell the data from them";
   // Transposes are made once, at the head of the graph.
@@ -528,15 +533,6 @@ void Importer::tellModes() {
   };
   tell(graph.evaluationDropouts, "of the Dropout nodes stand");
   tell(graph.evaluationNorms, "of the BatchNormalization nodes stand");
-  std::set<std::string> folded;
-  for (auto [i, node] : llvm::enumerate(model.nodes))
-    for (size_t c = 0; live[i] && c < node.classes.size(); ++c)
-      if (node.type == "Conv" && StringRef(node.classes.back()).contains("batch_norm"))
-        folded.insert(node.displayName());
-  if (!folded.empty())
-    imported.notes.push_back("warning: batch normalization was folded into " + std::to_string(folded.size()) +
-                             " convolutions (the first is '" + *folded.begin() +
-                             "'); it is not trained. scrimp-export keeps it");
 }
 
 FailureOr<ImportedModel> Importer::run() {

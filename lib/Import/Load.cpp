@@ -1,6 +1,7 @@
 // From a file to a checked Model: everything that can be wrong with an ONNX file before ops are looked at is found
 // here. The only file that touches protobuf.
 #include "Model.h"
+#include "TorchMetadata.h"
 
 #include "scrimp/Support/Messages.h"
 
@@ -291,36 +292,45 @@ LogicalResult Loader::attribute(const proto::AttributeProto &source, AttributeVa
   }
 }
 
-/// A list as Python prints it: ['', 'h.0', 'ln'].
-static std::vector<std::string> pythonList(StringRef text) {
-  std::vector<std::string> result;
-  while (true) {
-    size_t open = text.find_first_of("'\"");
-    if (open == StringRef::npos)
-      return result;
-    size_t close = text.find(text[open], open + 1);
-    if (close == StringRef::npos)
-      return result;
-    result.push_back(text.slice(open + 1, close).str());
-    text = text.substr(close + 1);
+/// metadata_props came after the protobuf classes that Debian ships: they keep them as an unknown field, `number`.
+template <typename Message, typename Action>
+static void eachMetadata(const Message &message, int number, Action action) {
+  const auto &fields = message.unknown_fields();
+  for (int i = 0; i < fields.field_count(); ++i) {
+    const auto &field = fields.field(i);
+    proto::StringStringEntryProto entry;
+    if (field.number() == number && field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED &&
+        entry.ParseFromString(field.length_delimited()))
+      action(entry.key(), entry.value());
   }
 }
 
-/// NodeProto.metadata_props came after the protobuf classes that Debian ships: they keep it as unknown field 9.
 static void readNodeMetadata(const proto::NodeProto &source, Node &node) {
-  const auto &fields = source.unknown_fields();
-  for (int i = 0; i < fields.field_count(); ++i) {
-    const auto &field = fields.field(i);
-    if (field.number() != 9 || field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
-      continue;
-    proto::StringStringEntryProto entry;
-    if (!entry.ParseFromString(field.length_delimited()))
-      continue;
-    if (entry.key() == "pkg.torch.onnx.name_scopes")
-      node.scopes = pythonList(entry.value());
-    else if (entry.key() == "pkg.torch.onnx.class_hierarchy")
-      node.classes = pythonList(entry.value());
-  }
+  eachMetadata(source, 9, [&](StringRef key, StringRef value) {
+    if (key == "pkg.torch.onnx.name_scopes")
+      node.scopes = parsePythonList(value);
+    else if (key == "pkg.torch.onnx.class_hierarchy")
+      node.classes = parsePythonList(value);
+    else if (key == "pkg.torch.onnx.fx_node")
+      node.call = value.str();
+    else if (key == "pkg.onnxscript.rewriter.rule_name")
+      node.rules = value.str();
+  });
+}
+
+static void readGraphMetadata(const proto::GraphProto &source, Model &model) {
+  constexpr StringLiteral signature = "pkg.torch.export.ExportedProgram.graph_signature";
+  eachMetadata(source, 16, [&](StringRef key, StringRef value) {
+    if (key == signature)
+      model.signature = value.str();
+  });
+  if (auto entry = model.metadata.find(signature.str()); entry != model.metadata.end() && model.signature.empty())
+    model.signature = entry->second;
+  for (const auto &value : source.value_info())
+    eachMetadata(value, 4, [&](StringRef key, StringRef text) {
+      if (key == "pkg.onnxscript.optimizer.folded_from")
+        model.foldedFrom[value.name()] = parsePythonList(text);
+    });
 }
 
 LogicalResult Loader::inlineFunction(const proto::NodeProto &call, const proto::FunctionProto &function,
@@ -546,6 +556,7 @@ FailureOr<Model> Loader::load() {
   if (failed(parse()) || failed(opsets()) || failed(initializers(file->graph())) || failed(interface(file->graph())) ||
       failed(nodes(file->graph())))
     return failure();
+  readGraphMetadata(file->graph(), model);
   return std::move(model);
 }
 

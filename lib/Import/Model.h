@@ -36,6 +36,10 @@ struct Node {
   std::vector<std::string> scopes;
   /// torch's classes along that path, the ATen op last.
   std::vector<std::string> classes;
+  /// The call that the node was traced from (see TracedCall), as text; "" when the exporter did not write it.
+  std::string call;
+  /// The rules of torch's optimiser that made the node, comma separated ("RemoveOptionalBiasFromGemm").
+  std::string rules;
 
   /// The module that the node was traced in ("h.0.ln_1"), from `scopes` or a TorchScript node name; "" for the root.
   std::string moduleScope() const;
@@ -66,6 +70,10 @@ struct Model {
   /// metadata_props under scrimp.*, parsed; null objects when absent.
   std::map<std::string, std::string> metadata;
   bool fromTorch = false;
+  /// torch.export's signature of the program, as text (see Signature); "" when absent.
+  std::string signature;
+  /// By initializer: the values that torch's optimiser computed it from, parameters among them.
+  std::map<std::string, std::vector<std::string>> foldedFrom;
 };
 
 /// The scrimp element type of an ONNX TensorProto::DataType, null if there is none.

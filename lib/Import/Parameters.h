@@ -13,6 +13,7 @@ struct Parameter {
   std::optional<WeightSource> source; // none: initialised by default
   Type elementType;                   // as in the file
   SmallVector<int64_t> shape;
+  bool made = false; // by the exporter, which named it
 };
 
 /// A value of the graph that is a parameter, or the transpose of one.

@@ -36,7 +36,8 @@ def renamed(source, name):
 
 
 node = helper.make_node
-W = tensor("w", np.arange(12, dtype=np.float32).reshape(3, 4) / 10)
+W_VALUES = np.arange(12, dtype=np.float32).reshape(3, 4) / 10
+W = tensor("w", W_VALUES)
 LOSS = value("loss", [])
 
 
@@ -154,7 +155,153 @@ def meanings():
          [W, tensor("image", np.array([2, 2, 1, 2], np.int64))])
 
 
+def traced(entry, scope="", call="", classes="", rules=""):
+    """A node with the metadata that torch's dynamo exporter writes."""
+    texts = {"pkg.torch.onnx.name_scopes": repr(["", *([scope] if scope else []), call.split(" ")[0].strip("%")]),
+             "pkg.torch.onnx.class_hierarchy": repr(["Model", *([classes] if scope else []),
+                 "aten." + call.split("aten.")[-1].split("]")[0]]),
+             "pkg.torch.onnx.fx_node": call, "pkg.onnxscript.rewriter.rule_name": rules}
+    for key, text in texts.items():
+        if text:
+            prop = entry.metadata_props.add()
+            prop.key, prop.value = key, text
+    return entry
+
+
+def fx(name, op, *arguments):
+    return f"%{name} : [num_users=1] = call_function[target=torch.ops.aten.{op}](args = ({', '.join(arguments)}), kwargs = {{}})"
+
+
+def signature_file(name, nodes, inputs, initializers, entries, folded=(), signature=None, outputs=(LOSS,), opset=18):
+    """A model as torch's dynamo exporter writes it: entries are (FX name, kind, target)."""
+    graph = helper.make_graph(list(nodes), "graph", list(inputs), list(outputs), list(initializers))
+    lines = [f"{a}: {kind} target='{t}'" + (" persistent=True" if kind == "BUFFER" else "") for a, kind, t in entries]
+    text = "\n".join(["", "# inputs", *lines, "x: USER_INPUT", "", "# outputs", "loss: USER_OUTPUT", ""])
+    prop = graph.metadata_props.add()
+    prop.key, prop.value = "pkg.torch.export.ExportedProgram.graph_signature", text if signature is None else signature
+    shapes = {t.name: list(t.dims) for t in initializers}
+    for result, origins in folded:
+        info = value(result, shapes[result])
+        prop = info.metadata_props.add()
+        prop.key, prop.value = "pkg.onnxscript.optimizer.folded_from", repr(sorted(origins))
+        graph.value_info.append(info)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10,
+        producer_name="pytorch")
+    (HERE / f"{name}.onnx").write_bytes(model.SerializeToString())
+
+
+def signatures():
+    """Files with the signature of torch.export: what trains is known, whatever the optimiser did."""
+    linear = "torch.nn.modules.linear.Linear"
+    ones, zeros = np.ones(4, np.float32), np.zeros(4, np.float32)
+    square = np.full((4, 4), .5, np.float32)
+    total = node("ReduceSum", ["y"], ["loss"], "total", keepdims=0)
+    entries = [("p_logit_scale", "PARAMETER", "logit_scale"), ("b_embed_scale", "BUFFER", "embed_scale"),
+               ("c_lifted_tensor_0", "CONSTANT_TENSOR", "lifted_tensor_0"), ("p_first_weight", "PARAMETER",
+                   "first.weight"),
+               ("p_first_bias", "PARAMETER", "first.bias"), ("p_second_weight", "PARAMETER", "second.weight"),
+               ("p_second_bias", "PARAMETER", "second.bias"), ("p_norm_weight", "PARAMETER", "norm.weight"),
+               ("p_norm_bias", "PARAMETER", "norm.bias"), ("b_norm_running_mean", "BUFFER", "norm.running_mean"),
+               ("b_norm_running_var", "BUFFER", "norm.running_var"), ("p_scale", "PARAMETER", "scale"),
+               ("p_pos_weight", "PARAMETER", "pos.weight"), ("p_unused", "PARAMETER", "unused")]
+    # val_1 stands for first.weight and second.weight, transposed and equal; second.bias was zero and is left out;
+    # norm.weight also for running_var and 1 + scale, norm.bias for running_mean, logit_scale for a number of forward.
+    nodes = [
+        traced(node("Mul", ["x", "logit_scale"], ["mul"], "node_mul"), "", fx("mul", "mul.Tensor", "%x",
+            "%p_logit_scale")),
+        traced(node("Mul", ["mul", "embed_scale"], ["mul_1"], "node_mul_1"), "", fx("mul_1", "mul.Tensor", "%mul",
+            "%b_embed_scale")),
+        traced(node("Mul", ["mul_1", "logit_scale"], ["mul_8"], "node_double"), "", fx("mul_8", "mul.Tensor",
+            "%mul_1", "2.0")),
+        traced(node("Add", ["mul_8", "lifted_tensor_0"], ["add"], "node_add"), "", fx("add", "add.Tensor", "%mul_8",
+            "%c_lifted_tensor_0")),
+        traced(node("MatMul", ["add", "val_1"], ["val_2"], "node_MatMul_1"), "first", fx("linear", "linear.default",
+            "%add", "%p_first_weight", "%p_first_bias"), linear),
+        traced(node("Add", ["val_2", "first.bias"], ["linear"], "node_linear"), "first", fx("linear",
+            "linear.default", "%add", "%p_first_weight", "%p_first_bias"), linear),
+        traced(node("Gemm", ["linear", "val_1"], ["linear_1"], "node_Gemm_2"), "second", fx("linear_1",
+            "linear.default", "%linear", "%p_second_weight", "%p_second_bias"), linear,
+               "RemoveOptionalBiasFromGemm"),
+        traced(node("BatchNormalization", ["linear_1", "norm.weight", "norm.bias", "norm.bias", "norm.weight"],
+            ["getitem"], "node_norm", training_mode=0), "norm",
+               fx("_native_batch_norm_legit_functional", "_native_batch_norm_legit_functional.default", "%linear_1",
+                   "%p_norm_weight", "%p_norm_bias", "%b_norm_running_mean", "%b_norm_running_var", "True", "0.1",
+                   "1e-05"),
+               "torch.nn.modules.batchnorm.BatchNorm1d"),
+        traced(node("Mul", ["getitem", "norm.weight"], ["mul_2"], "node_mul_2"), "", fx("mul_2", "mul.Tensor",
+            "%getitem", "%add_9")),
+        traced(node("Add", ["mul_2", "embedding"], ["add_2"], "node_add_2"), "", fx("add_2", "add.Tensor", "%mul_2",
+            "%embedding")),
+        traced(node("ScatterND", ["val_9", "rows", "add_2"], ["scattered"], "node_scatter"), "", fx("index_put",
+            "index_put.default", "%zeros", "[%rows]", "%add_2")),
+        traced(node("Mul", ["scattered", "exp"], ["y"], "node_mul_3"), "", fx("mul_3", "mul.Tensor", "%scattered",
+            "%exp")), total]
+    initializers = [tensor("logit_scale", np.float32(2)), tensor("embed_scale", np.float32(3)),
+        tensor("lifted_tensor_0", zeros + .25),
+                    tensor("val_1", square), tensor("first.bias", zeros + .125), tensor("norm.weight", ones),
+                        tensor("norm.bias", zeros),
+                    tensor("embedding", np.full((1, 4), .5, np.float32)), tensor("val_9", np.zeros((3, 4), np.float32)),
+                    tensor("rows", np.array([[0], [2]], np.int64)), tensor("exp", zeros + .5)]
+    folded = [("val_1", ["first.weight"]), ("embedding", ["pos.weight", "val_3"]), ("val_9", ["val_4", "val_5"]),
+              ("exp", ["embed_scale", "lifted_tensor_0"])]
+    x = [value("x", [2, 4])]
+    signature_file("signature", nodes, x, initializers, entries, folded)
+    signature_file("signature-cut", nodes, x, initializers, entries, folded, "\n# inputs\np_scale: PARAMETER target=\n")
+    signature_file("signature-foreign", nodes, x, initializers, [("p_a", "PARAMETER", "a")], [])
+    # Without values, the signature tells weights from data.
+    signature_file("signature-inputs", [traced(node("MatMul", ["x", "w"], ["y"]), "", fx("y", "mm.default", "%x",
+        "%p_w")), total],
+                   [value("x", [2, 3]), value("w", [3, 4])], [], [("p_w", "PARAMETER", "w")])
+    # One storage under two names: all calls read one of them, and the other's module reads it too.
+    tied = [traced(node("Gather", ["head.weight", "x"], ["embedding"], "node_embedding"), "wte", fx("embedding",
+        "embedding.default", "%p_head_weight", "%x"), "torch.nn.modules.sparse.Embedding"),
+            traced(node("MatMul", ["embedding", "val_7"], ["y"], "node_linear"), "head", fx("linear",
+                "linear.default", "%embedding", "%p_head_weight"), linear), total]
+    weight = np.arange(12, dtype=np.float32).reshape(4, 3)
+    signature_file("signature-tied", tied, [value("x", [5], INT64)], [tensor("head.weight", weight), tensor("val_7",
+        weight.T.copy())],
+                   [("p_wte_weight", "PARAMETER", "wte.weight"), ("p_head_weight", "PARAMETER", "head.weight")],
+                       [("val_7", ["head.weight"])])
+    # Batch normalization in a Gemm: gone, and what is left holds the product.
+    signature_file("signature-fused", [traced(node("Gemm", ["x", "lin.weight", "lin.weight_bias"], ["y"],
+        "node_Gemm_9", transB=1), "norm",
+                                              fx("batch_norm", "batch_norm.default", "%linear", "%p_norm_weight",
+                                                  "%p_norm_bias", "%b_norm_running_mean", "%b_norm_running_var",
+                                                  "False", "0.1", "1e-05", "True"),
+                                              "torch.nn.modules.batchnorm.BatchNorm1d", "FuseBatchNormIntoGemm"),
+                                                  total],
+                   x, [tensor("lin.weight", square), tensor("lin.weight_bias", ones)],
+                   [("p_lin_weight", "PARAMETER", "lin.weight"), ("p_norm_weight", "PARAMETER", "norm.weight"),
+                       ("p_norm_bias", "PARAMETER", "norm.bias"),
+                    ("b_norm_running_mean", "BUFFER", "norm.running_mean"), ("b_norm_running_var", "BUFFER",
+                        "norm.running_var")])
+    # No signature: what use and values prove, and scalars that TorchScript wrote.
+    graph = helper.make_graph(
+        [node("Mul", ["x", "logit_scale"], ["a"], "scaled"), node("Mul", ["a", "val_2"], ["b"]),
+         node("LSTM", ["b", "val_3", "val_4", "", "", "val_5", "val_5"], ["c"], "lstm", hidden_size=4),
+         node("Reshape", ["c", "shape"], ["d"]), node("ScatterND", ["val_6", "rows", "d"], ["e"], "scatter"),
+         node("Mul", ["positions", "slopes"], ["bias"]), node("Add", ["e", "bias"], ["scores"]), node("Softmax",
+             ["scores"], ["f"]),
+         node("SoftmaxCrossEntropyLoss", ["f", "labels", "criterion.weight"], ["loss"], "cross_entropy")],
+        "graph", [value("x", [2, 1, 4]), value("positions", [3, 1]), value("labels", [3], INT64)], [LOSS],
+        [tensor("logit_scale", np.float32(2)), tensor("val_2", np.float32(2)), tensor("val_3", np.full((1, 16, 4), .1,
+            np.float32)),
+         tensor("val_4", np.full((1, 16, 4), .2, np.float32)), tensor("val_5", np.zeros((1, 1, 4), np.float32)),
+         tensor("shape", np.array([2, 4], np.int64)), tensor("val_6", np.zeros((3, 4), np.float32)), tensor("rows",
+             np.array([[0], [2]], np.int64)),
+         tensor("slopes", np.exp2(-2 * np.arange(1, 5, dtype=np.float32))), tensor("criterion.weight", np.array([1, 2,
+             3, 4], np.float32))])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="pytorch")
+    (HERE / "roles.onnx").write_bytes(model.SerializeToString())
+    graph = helper.make_graph([node("Mul", ["x", "w"], ["y"]), total], "graph", [value("x", [3, 4])], [LOSS],
+        [renamed(tensor("w", W_VALUES), "inv_freq")])
+    graph.node[0].input[1] = "inv_freq"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (HERE / "only-buffers.onnx").write_bytes(model.SerializeToString())
+
+
 if __name__ == "__main__":
     HERE.mkdir(exist_ok=True)
     malformed()
     meanings()
+    signatures()

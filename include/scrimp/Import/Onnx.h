@@ -25,6 +25,8 @@ struct ImportOptions {
   /// The inputs that data files will feed (--data NAME=...). Graph inputs without a value that are not among them are
   /// parameters. Empty: every graph input without a value is data, unless the file's metadata says otherwise.
   std::vector<std::string> dataNames;
+  /// A graph in which nothing is trainable is no error (scrimp-plan --parameters tells why it is none).
+  bool mayTrainNothing = false;
   /// "": as the file says. "fp64": every float is a double.
   std::string precision;
 };
