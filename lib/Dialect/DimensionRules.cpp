@@ -485,16 +485,33 @@ DimensionRule RmsNormParameterGradOp::getDimensionRule() { return byRow(*this, g
 DimensionRule CrossEntropyOp::getDimensionRule() { return byRow(*this, rowsOf(getLogits()), {0, 1}, {0, 1}); }
 DimensionRule CrossEntropyGradOp::getDimensionRule() { return byRow(*this, rowsOf(getLogits()), {0, 1, 2, 3}, {0}); }
 
-/// Samples are independent; heads too where each query head has keys and values of its own.
+/// Samples are independent; heads too where each query head has keys and values of its own. With dropout both draw by
+/// their places: samples by the first factor.
 template <typename Op> static DimensionRule attentionRule(Op op, unsigned masks) {
   DimensionRule rule(op);
   ArrayRef<int64_t> shape = shapeOf(op.getQ());
+  bool ownHeads = shape[1] == shapeOf(op.getK())[1];
   SmallVector<DimensionFactors *> tensors;
   for (unsigned i = 0; i < masks; ++i)
     tensors.push_back(&rule.operands[i]);
   for (DimensionFactors &result : rule.results)
     tensors.push_back(&result);
-  rule.shareLeading(tensors, shape, shape[1] == shapeOf(op.getK())[1] ? 2 : 1);
+  if (!op.getSeed()) {
+    rule.shareLeading(tensors, shape, ownHeads ? 2 : 1);
+  } else {
+    SmallVector<unsigned, 2> batch, heads;
+    if (std::optional<int64_t> samples = op.getSamples()) {
+      batch.push_back(rule.add(*samples, FactorKind::InOrder));
+      if (int64_t rest = shape[0] / *samples; rest != 1)
+        batch.push_back(rule.add(rest, FactorKind::Whole));
+    }
+    if (ownHeads)
+      heads.push_back(rule.add(shape[1], FactorKind::InOrder));
+    for (DimensionFactors *tensor : tensors) {
+      (*tensor)[0] = batch;
+      (*tensor)[1] = heads;
+    }
+  }
   DimensionFactors &q = rule.operands[0];
   unsigned next = masks;
   if (Value mask = op.getMask()) {

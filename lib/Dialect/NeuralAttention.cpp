@@ -1,6 +1,7 @@
 // attention and its gradient: calls of the runtime's library (runtime/include/scrimp/runtime/Library.h). A gradient
 // that the library does not compute (of an additive mask, or through lse) is built from ordinary ops.
 #include "NeuralRows.h"
+#include "RandomOps.h"
 
 #include "scrimp/runtime/workspace.h"
 
@@ -10,14 +11,40 @@ namespace rt = ::scrimp::runtime;
 
 //===-- What both ops share ----------------------------------------------------------------------------------------===//
 
-template <typename Op>
-static rt::AttentionShape attentionShape(Op op) {
+template <typename Op> static rt::AttentionShape attentionShape(Op op) {
   ArrayRef<int64_t> q = shapeOf(op.getQ()), k = shapeOf(op.getK()), v = shapeOf(op.getV());
   return {q[0], q[1], k[1], q[2], k[2], q[3], v[3]};
 }
 
-template <typename Op>
-static LogicalResult verifyAttention(Op op) {
+/// [heads, queries, keys] of the scores that the op's are a piece of, or of its own.
+template <typename Op> static SmallVector<int64_t> wholeScores(Op op) {
+  rt::AttentionShape s = attentionShape(op);
+  return llvm::to_vector(op.getWhole().value_or(ArrayRef<int64_t>{s.Hq, s.Sq, s.Sk}));
+}
+
+template <typename Op> static LogicalResult verifyDropout(Op op) {
+  bool drops = bool(op.getSeed());
+  if (bool(op.getStep()) != drops || bool(op.getSampleBase()) != drops || op.getP().has_value() != drops ||
+      op.getKey().has_value() != drops || (op.getSamples() && !drops))
+    return op.emitOpError() << "dropout takes seed, step, sample_base, `p` and `key`, all or none";
+  if (!drops)
+    return success();
+  if (failed(verifyProbability(op, *op.getP())))
+    return failure();
+  rt::AttentionShape s = attentionShape(op);
+  int64_t samples = op.getSamples().value_or(1);
+  if (samples < 1 || s.B % samples)
+    return op.emitOpError() << "a batch of " << s.B << " does not divide into " << samples << " samples";
+  // [heads, queries, keys], as many times as a sample has members of the batch.
+  double elements = static_cast<double>(s.B / samples);
+  for (int64_t size : wholeScores(op))
+    elements *= static_cast<double>(size);
+  if (elements > 0x1p34)
+    return op.emitOpError() << "a sample may have 2^34 probabilities that are dropped, found " << elements;
+  return success();
+}
+
+template <typename Op> static LogicalResult verifyAttention(Op op) {
   RankedTensorType q = tensorType(op.getQ()), k = tensorType(op.getK()), v = tensorType(op.getV());
   Type element = q.getElementType();
   if (q.getRank() != 4 || k.getRank() != 4 || v.getRank() != 4 || k.getElementType() != element ||
@@ -46,9 +73,10 @@ static LogicalResult verifyAttention(Op op) {
   }
   if (Value segments = op.getSegments())
     if (s.Sq != s.Sk || shapeOf(segments) != ArrayRef<int64_t>{s.B, s.Sk})
-      return op.emitOpError() << "segments must be [" << s.B << ", " << s.Sk
-                              << "] with as many queries as keys, found " << segments.getType() << " for " << s.Sq
-                              << " queries";
+      return op.emitOpError() << "segments must be [" << s.B << ", " << s.Sk << "] with as many queries as keys, found "
+                              << segments.getType() << " for " << s.Sq << " queries";
+  if (failed(verifyDropout(op)) || failed(verifyPiece(op, {s.Hq, s.Sq, s.Sk})))
+    return failure();
   RankedTensorType out = q.clone({s.B, s.Hq, s.Sq, s.Dv});
   if (op.getOut().getType() != out)
     return op.emitOpError() << "out must be " << out << ", found " << op.getOut().getType();
@@ -57,36 +85,55 @@ static LogicalResult verifyAttention(Op op) {
   return success();
 }
 
-template <typename Op>
-static LibraryCall attentionCall(Op op, StringRef function) {
-  rt::AttentionShape s = attentionShape(op);
-  LibraryCall call{function.str(), {s.B, s.Hq, s.Hkv, s.Sq, s.Sk, s.D, s.Dv, op.getCausal()},
-                   {op.getScale().convertToDouble()}};
+template <typename Op> static LibraryCall attentionCall(Op op, StringRef function) {
+  rt::AttentionCall call{};
+  call.shape = attentionShape(op);
+  call.causal = op.getCausal();
   if (Value mask = op.getMask()) {
-    call.ints.push_back(tensorType(mask).getElementType().isInteger(1) ? 2 : 1);
-    for (auto [stride, size] : llvm::zip(rowMajorStrides(shapeOf(mask)), shapeOf(mask)))
-      call.ints.push_back(size == 1 ? 0 : stride);
-  } else {
-    call.ints.append(5, 0);
+    call.maskKind = tensorType(mask).getElementType().isInteger(1) ? 2 : 1;
+    for (auto [result, stride, size] : llvm::zip(call.maskStrides, rowMajorStrides(shapeOf(mask)), shapeOf(mask)))
+      result = size == 1 ? 0 : stride;
   }
-  call.ints.push_back(op.getSegments() ? 1 : 0);
-  return call;
+  call.hasSegments = bool(op.getSegments());
+  double keptScale = 1;
+  if (op.getSeed()) {
+    double p = op.getP()->convertToDouble();
+    call.hasDropout = 1;
+    call.dropoutKey = static_cast<int64_t>(mix64(*op.getKey()));
+    call.samples = op.getSamples().value_or(0);
+    call.dropBelow = dropBelow(p);
+    keptScale = 1 / (1 - p);
+  }
+  call.hasOrigin = bool(op.getOrigin());
+  llvm::copy(wholeScores(op), call.whole);
+  auto ints = llvm::bit_cast<std::array<int64_t, rt::attentionCallInts>>(call);
+  return {function.str(), SmallVector<int64_t>(ints.begin(), ints.end()), {op.getScale().convertToDouble(), keptScale}};
 }
 
 static RankedTensorType bytesType(MLIRContext *context, int64_t bytes) {
   return RankedTensorType::get({bytes}, IntegerType::get(context, 8));
 }
 
+/// For each score: Philox, as for scrimp.dropout.
+template <typename Op> static int64_t dropoutFlops(Op op) { return op.getSeed() ? 40 : 0; }
+
 static int64_t elementBytes(Value value) { return tensorType(value).getElementTypeBitWidth() / 8; }
 
-/// The probabilities in the interpreter.
+/// The probabilities in the interpreter. `operands` are those of the op, of which the optional ones start at `first`.
 namespace {
-template <typename Op>
-class Probabilities {
+template <typename Op> class Probabilities {
 public:
-  Probabilities(Op op, const HostTensor &q, const HostTensor &k, const HostTensor *mask, const HostTensor *segments)
-      : op(op), s(attentionShape(op)), q(q), k(k), mask(mask), segments(segments),
-        scale(op.getScale().convertToDouble()) {}
+  Probabilities(Op op, ArrayRef<const HostTensor *> operands, unsigned first)
+      : op(op), s(attentionShape(op)), whole(wholeScores(op)), q(*operands[0]), k(*operands[1]),
+        scale(op.getScale().convertToDouble()) {
+    auto next = [&](bool present) { return present ? operands[first++] : nullptr; };
+    mask = next(bool(op.getMask()));
+    segments = next(bool(op.getSegments()));
+    for (const HostTensor *&scalar : random)
+      scalar = next(bool(op.getSeed()));
+    if (const HostTensor *given = next(bool(op.getOrigin())))
+      llvm::copy(given->ints(), origin);
+  }
 
   /// The scores of query `i` of head `h`, -inf where it does not see.
   SmallVector<double> scores(int64_t b, int64_t h, int64_t i) {
@@ -102,9 +149,21 @@ public:
     return row;
   }
 
+  /// What dropout multiplies a probability by: 0 or 1 / (1 - p).
+  double kept(int64_t b, int64_t h, int64_t i, int64_t j) {
+    if (!op.getSeed())
+      return 1;
+    int64_t samples = op.getSamples().value_or(0), rest = s.B / std::max<int64_t>(samples, 1);
+    int64_t sample = samples ? random[2]->ints()[0] + b / rest : 0;
+    int64_t element = (((b % rest) * whole[0] + origin[0] + h) * whole[1] + origin[1] + i) * whole[2] + origin[2] + j;
+    uint32_t bits = drawBits(random[0]->ints()[0], random[1]->ints()[0], *op.getKey(), sample, element);
+    double p = op.getP()->convertToDouble();
+    return bits < dropBelow(p) ? 0 : 1 / (1 - p);
+  }
+
 private:
   bool sees(int64_t b, int64_t h, int64_t i, int64_t j) {
-    if (op.getCausal() && j > i + s.Sk - s.Sq)
+    if (op.getCausal() && origin[2] + j > origin[1] + i + whole[2] - whole[1])
       return false;
     if (segments && segments->ints()[b * s.Sk + i] != segments->ints()[b * s.Sk + j])
       return false;
@@ -123,18 +182,40 @@ private:
 
   Op op;
   rt::AttentionShape s;
-  const HostTensor &q, &k;
-  const HostTensor *mask, *segments;
+  SmallVector<int64_t> whole;
+  const HostTensor &q, &k, *mask, *segments, *random[3]; // seed, step and sample_base
+  int64_t origin[3] = {};
   double scale;
 };
 } // namespace
 
-/// The optional operands of an evaluation, which start at number `first`.
+/// The op for some of the samples, or of the heads: with dropout these go on drawing by their places in the whole.
 template <typename Op>
-static std::pair<const HostTensor *, const HostTensor *> optionalOperands(Op op, ArrayRef<const HostTensor *> operands,
-                                                                          unsigned first) {
-  const HostTensor *mask = op.getMask() ? operands[first] : nullptr;
-  return {mask, op.getSegments() ? operands.back() : nullptr};
+static SmallVector<Value> buildAttentionPiece(Op op, OpBuilder &builder, ValueRange operands, TypeRange types,
+                                              const BatchPiece &piece) {
+  SmallVector<Value> results = cloneForPiece(op, builder, operands, types);
+  if (!op.getSeed())
+    return results;
+  Location loc = op.getLoc();
+  auto clone = cast<Op>(results[0].getDefiningOp());
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(clone);
+  Value first = firstIndexOf(builder, loc, piece);
+  if (std::optional<int64_t> samples = op.getSamples(); samples && piece.factor == 0) {
+    GraphExpr base(builder, loc, clone.getSampleBase());
+    clone.getSampleBaseMutable().assign((base + base.with(first)).value);
+    int64_t rest = attentionShape(op).B / *samples;
+    clone.setSamples(attentionShape(clone).B / rest);
+    return results;
+  }
+  RankedTensorType type = RankedTensorType::get({3}, builder.getI64Type());
+  Value origin = PadOp::create(builder, loc, type, reshapeTo(builder, loc, first, {1}), ArrayRef<int64_t>{0},
+                               ArrayRef<int64_t>{1}, APFloat(0.0));
+  if (clone.getOrigin())
+    origin = AddOp::create(builder, loc, clone.getOrigin(), origin);
+  clone.getOriginMutable().assign(origin);
+  clone.setWhole(wholeScores(op));
+  return results;
 }
 
 //===-- attention --------------------------------------------------------------------------------------------------===//
@@ -143,15 +224,28 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, Value q, Valu
                         Value segments, bool causal, double scale) {
   SmallVector<int64_t> shape(shapeOf(q));
   shape.back() = shapeOf(v).back();
-  build(builder, state, tensorType(q).clone(shape), wideOuterType(tensorType(q), 3), q, k, v, mask, segments, causal,
-        APFloat(scale));
+  build(builder, state, tensorType(q).clone(shape), wideOuterType(tensorType(q), 3), q, k, v, mask, segments,
+        /*seed=*/Value(), /*step=*/Value(), /*sample_base=*/Value(), /*origin=*/Value(), causal, APFloat(scale),
+        /*p=*/FloatAttr(), /*key=*/IntegerAttr(), /*samples=*/IntegerAttr(), /*whole=*/DenseI64ArrayAttr());
 }
 
 LogicalResult AttentionOp::verify() { return verifyAttention(*this); }
 
+SmallVector<Value> AttentionOp::buildPiece(OpBuilder &builder, ValueRange operands, TypeRange types,
+                                           const BatchPiece &piece) {
+  return buildAttentionPiece(*this, builder, operands, types, piece);
+}
+
+SmallVector<Value> AttentionOp::buildEvaluation(OpBuilder &builder) {
+  auto op = cast<AttentionOp>(builder.clone(*getOperation()));
+  op.getSeedMutable().clear(), op.getStepMutable().clear(), op.getSampleBaseMutable().clear();
+  op.removePAttr(), op.removeKeyAttr(), op.removeSamplesAttr();
+  return llvm::to_vector_of<Value>(op->getResults());
+}
+
 int64_t AttentionOp::getFlops() {
   rt::AttentionShape s = attentionShape(*this);
-  return s.B * s.Hq * s.Sq * s.Sk * (2 * s.D + 2 * s.Dv + 5) / (getCausal() ? 2 : 1);
+  return s.B * s.Hq * s.Sq * s.Sk * (2 * s.D + 2 * s.Dv + 5 + dropoutFlops(*this)) / (getCausal() ? 2 : 1);
 }
 
 LibraryCall AttentionOp::getLibraryCall() { return attentionCall(*this, "attention"); }
@@ -162,8 +256,7 @@ SmallVector<RankedTensorType> AttentionOp::getWorkspaceTypes(int64_t workers) {
 
 LogicalResult AttentionOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
   rt::AttentionShape s = attentionShape(*this);
-  auto [mask, segments] = optionalOperands(*this, operands, 3);
-  Probabilities<AttentionOp> probabilities(*this, *operands[0], *operands[1], mask, segments);
+  Probabilities<AttentionOp> probabilities(*this, operands, 3);
   for (int64_t row = 0; row < s.B * s.Hq * s.Sq; ++row) {
     int64_t b = row / s.Sq / s.Hq, h = row / s.Sq % s.Hq;
     SmallVector<double> p = probabilities.scores(b, h, row % s.Sq);
@@ -175,10 +268,12 @@ LogicalResult AttentionOp::eval(ArrayRef<const HostTensor *> operands, MutableAr
     for (double &value : p)
       sum += value = std::exp(value - most);
     results[1].floats()[row] = most + std::log(sum);
-    for (int64_t j = 0; j < s.Sk; ++j)
+    for (int64_t j = 0; j < s.Sk; ++j) {
+      double probability = p[j] / sum * probabilities.kept(b, h, row % s.Sq, j);
       for (int64_t d = 0; d < s.Dv; ++d)
         results[0].floats()[row * s.Dv + d] +=
-            p[j] / sum * operands[2]->floats()[((b * s.Hkv + h / (s.Hq / s.Hkv)) * s.Sk + j) * s.Dv + d];
+            probability * operands[2]->floats()[((b * s.Hkv + h / (s.Hq / s.Hkv)) * s.Sk + j) * s.Dv + d];
+    }
   }
   return success();
 }
@@ -202,10 +297,10 @@ public:
     GraphExpr ds = like(p, 0), delta = like(expr(op.getLse()), 0);
     if (resultGrads[0]) {
       GraphExpr g = expr(wide(resultGrads[0]));
-      ds = expr(MatmulOp::create(builder, loc, g.value, v, false, true));
+      ds = expr(dropped(MatmulOp::create(builder, loc, g.value, v, false, true)));
       delta = expr(ReduceOp::create(builder, loc, ReduceKind::sum, (g * expr(wide(op.getOut()))).value, {3}));
       if (needed[2])
-        operandGrads[2] = sumHeads(MatmulOp::create(builder, loc, p.value, g.value, true, false), op.getV());
+        operandGrads[2] = sumHeads(MatmulOp::create(builder, loc, dropped(p.value), g.value, true, false), op.getV());
     }
     if (resultGrads[1])
       delta = delta - expr(resultGrads[1]);
@@ -227,6 +322,33 @@ private:
   }
   Value wide(Value value) { return cast(value, tensorType(op.getLse()).getElementType()); }
   Value narrow(Value value, Value like) { return cast(value, tensorType(like).getElementType()); }
+
+  /// `value`, of the scores' shape, dropped out as the probabilities are.
+  Value dropped(Value value) {
+    if (!op.getSeed())
+      return value;
+    Value origin;
+    DenseI64ArrayAttr whole;
+    int64_t samples = op.getSamples().value_or(1);
+    if (op.getOrigin()) {
+      RankedTensorType type = RankedTensorType::get({4}, builder.getI64Type());
+      origin =
+          PadOp::create(builder, loc, type, op.getOrigin(), ArrayRef<int64_t>{1}, ArrayRef<int64_t>{1}, APFloat(0.0));
+      SmallVector<int64_t> sample = wholeScores(op);
+      sample.insert(sample.begin(), s.B / samples);
+      whole = builder.getDenseI64ArrayAttr(sample);
+    }
+    return DropoutOp::create(builder, loc, value.getType(), value, op.getSeed(), op.getStep(), op.getSampleBase(),
+                             origin, op.getKeyAttr(), builder.getI64IntegerAttr(op.getSamples() ? 0 : -1),
+                             builder.getI64IntegerAttr(samples), whole, op.getPAttr());
+  }
+
+  /// Element `d` of the origin, as often as there are scores.
+  GraphExpr originOf(int64_t d) {
+    RankedTensorType type = RankedTensorType::get({1}, builder.getI64Type());
+    Value element = SliceOp::create(builder, loc, type, op.getOrigin(), ArrayRef<int64_t>{d}, ArrayRef<int64_t>{1});
+    return expr(broadcastTo(builder, loc, reshapeTo(builder, loc, element, {1, 1, 1, 1}), full));
+  }
 
   /// [B,Hq,Sq] along the keys.
   GraphExpr spreadRows(Value value) {
@@ -253,8 +375,15 @@ private:
       auto type = RankedTensorType::get(full, builder.getI64Type());
       return expr(IotaOp::create(builder, loc, type, dim, APFloat(start), APFloat(1.0)));
     };
-    if (op.getCausal())
-      conditions.push_back(le(index(3, 0), index(2, static_cast<double>(s.Sk - s.Sq))).value);
+    if (op.getCausal()) {
+      SmallVector<int64_t> whole = wholeScores(op);
+      GraphExpr query = index(2, static_cast<double>(whole[2] - whole[1])), key = index(3, 0);
+      if (op.getOrigin()) {
+        query = query + originOf(1);
+        key = key + originOf(2);
+      }
+      conditions.push_back(le(key, query).value);
+    }
     if (op.getMask() && !isFloatTensor(op.getMask()))
       conditions.push_back(broadcastTo(builder, loc, op.getMask(), full));
     if (Value segments = op.getSegments()) {
@@ -280,7 +409,8 @@ void AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
     return ExplicitGradient(builder, *this).build(resultGrads, needed, operandGrads);
   auto grad = AttentionGradOp::create(builder, getLoc(), getQ().getType(), getK().getType(), getV().getType(), getQ(),
                                       getK(), getV(), getOut(), getLse(), resultGrads[0], getMask(), getSegments(),
-                                      getCausal(), getScale());
+                                      getSeed(), getStep(), getSampleBase(), getOrigin(), getCausalAttr(),
+                                      getScaleAttr(), getPAttr(), getKeyAttr(), getSamplesAttr(), getWholeAttr());
   for (unsigned i = 0; i < 3; ++i)
     if (needed[i])
       operandGrads[i] = grad.getResult(i);
@@ -290,9 +420,14 @@ void AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
 
 LogicalResult AttentionGradOp::verify() { return verifyAttention(*this); }
 
+SmallVector<Value> AttentionGradOp::buildPiece(OpBuilder &builder, ValueRange operands, TypeRange types,
+                                               const BatchPiece &piece) {
+  return buildAttentionPiece(*this, builder, operands, types, piece);
+}
+
 int64_t AttentionGradOp::getFlops() {
   rt::AttentionShape s = attentionShape(*this);
-  return s.B * s.Hq * s.Sq * s.Sk * (6 * s.D + 4 * s.Dv + 8) / (getCausal() ? 2 : 1);
+  return s.B * s.Hq * s.Sq * s.Sk * (6 * s.D + 4 * s.Dv + 8 + dropoutFlops(*this)) / (getCausal() ? 2 : 1);
 }
 
 LibraryCall AttentionGradOp::getLibraryCall() { return attentionCall(*this, "attention_grad"); }
@@ -304,8 +439,7 @@ SmallVector<RankedTensorType> AttentionGradOp::getWorkspaceTypes(int64_t workers
 
 LogicalResult AttentionGradOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
   rt::AttentionShape s = attentionShape(*this);
-  auto [mask, segments] = optionalOperands(*this, operands, 6);
-  Probabilities<AttentionGradOp> probabilities(*this, *operands[0], *operands[1], mask, segments);
+  Probabilities<AttentionGradOp> probabilities(*this, operands, 6);
   ArrayRef<double> q = operands[0]->floats(), k = operands[1]->floats(), v = operands[2]->floats(),
                    out = operands[3]->floats(), lse = operands[4]->floats(), g = operands[5]->floats();
   MutableArrayRef<double> dq = results[0].floats(), dk = results[1].floats(), dv = results[2].floats();
@@ -317,11 +451,11 @@ LogicalResult AttentionGradOp::eval(ArrayRef<const HostTensor *> operands, Mutab
     for (int64_t d = 0; d < s.Dv; ++d)
       delta += g[row * s.Dv + d] * out[row * s.Dv + d];
     for (int64_t j = 0; j < s.Sk; ++j) {
-      double p = std::exp(scores[j] - lse[row]), dp = 0;
+      double p = std::exp(scores[j] - lse[row]), kept = probabilities.kept(b, h, row % s.Sq, j), dp = 0;
       int64_t key = head * s.Sk + j;
       for (int64_t d = 0; d < s.Dv; ++d) {
-        dp += g[row * s.Dv + d] * v[key * s.Dv + d];
-        dv[key * s.Dv + d] += p * g[row * s.Dv + d];
+        dp += kept * g[row * s.Dv + d] * v[key * s.Dv + d];
+        dv[key * s.Dv + d] += p * kept * g[row * s.Dv + d];
       }
       double ds = p * (dp - delta) * scale;
       for (int64_t d = 0; d < s.D; ++d) {

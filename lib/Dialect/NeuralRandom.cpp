@@ -1,7 +1,6 @@
 // dropout and random_uniform: Philox as integer arithmetic, so that a mask takes no memory and can be drawn again.
 #include "NeuralRows.h"
-
-#include "scrimp/Codegen/Philox.h"
+#include "RandomOps.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -36,8 +35,15 @@ struct PhiloxValue {
 
 //===-- Which draw an element takes --------------------------------------------------------------------------------===//
 
-template <typename Op>
-static LogicalResult verifySamples(Op op) {
+/// The shape of what `op` has of one sample: its batch dimension divided by the samples.
+template <typename Op> static SmallVector<int64_t> sampleShape(Op op) {
+  SmallVector<int64_t> result(shapeOf(op.getY()));
+  if (int64_t dim = op.getBatchDim(); dim >= 0)
+    result[dim] /= static_cast<int64_t>(op.getSamples());
+  return result;
+}
+
+template <typename Op> static LogicalResult verifySamples(Op op) {
   int64_t dim = op.getBatchDim(), samples = op.getSamples();
   ArrayRef<int64_t> shape = shapeOf(op.getY());
   if (dim < -1 || dim >= static_cast<int64_t>(shape.size()))
@@ -47,29 +53,28 @@ static LogicalResult verifySamples(Op op) {
   if (dim >= 0 && (samples < 1 || shape[dim] % samples))
     return op.emitOpError() << "dimension " << dim << " of size " << shape[dim] << " does not divide into " << samples
                             << " samples";
-  if (productOf(shape) / samples > (int64_t{1} << 34))
-    return op.emitOpError() << "a sample may have 2^34 elements, found " << productOf(shape) / samples;
+  SmallVector<int64_t> within = sampleShape(op);
+  if (failed(verifyPiece(op, within)))
+    return failure();
+  int64_t elements = productOf(op.getWhole().value_or(within));
+  if (elements > (int64_t{1} << 34))
+    return op.emitOpError() << "a sample may have 2^34 elements, found " << elements;
   return success();
 }
 
-/// The shape of one sample, its batch dimension divided by the samples.
-static SmallVector<int64_t> sampleShape(ArrayRef<int64_t> shape, int64_t batchDim, int64_t samples) {
-  SmallVector<int64_t> result(shape);
-  if (batchDim >= 0)
-    result[batchDim] /= samples;
-  return result;
-}
-
-/// Calls `fn(element, random bits)` for all elements of `op`'s result. `scalars` are its seed, step and sample_base.
+/// Calls `fn(element, random bits)` for all elements of `op`'s result. `scalars` are its seed, step, sample_base and
+/// origin if it has one.
 template <typename Op>
 static void forEachDraw(Op op, ArrayRef<const HostTensor *> scalars, function_ref<void(int64_t, uint32_t)> fn) {
   int64_t seed = scalars[0]->ints()[0], step = scalars[1]->ints()[0], base = scalars[2]->ints()[0];
   int64_t dim = op.getBatchDim();
-  SmallVector<int64_t> within = sampleShape(shapeOf(op.getY()), dim, op.getSamples()), strides = rowMajorStrides(within);
+  SmallVector<int64_t> within = sampleShape(op), strides = rowMajorStrides(op.getWhole().value_or(within));
   forEachIndex(shapeOf(op.getY()), [&](ArrayRef<int64_t> index, int64_t i) {
     int64_t sample = dim < 0 ? 0 : base + index[dim] / within[dim], element = 0;
     for (size_t d = 0; d < index.size(); ++d)
-      element += (static_cast<int64_t>(d) == dim ? index[d] % within[d] : index[d]) * strides[d];
+      element += ((static_cast<int64_t>(d) == dim ? index[d] % within[d] : index[d]) +
+                  (op.getOrigin() ? scalars[3]->ints()[d] : 0)) *
+                 strides[d];
     fn(i, drawBits(seed, step, op.getKey(), sample, element));
   });
 }
@@ -86,7 +91,7 @@ static Value emitDraw(Op op, OpBuilder &builder, Location loc, ValueRange ivs, L
   };
   auto highWord = [&](Value value) { return asWord(arith::ShRUIOp::create(builder, loc, value, constant(32, 64))); };
   int64_t dim = op.getBatchDim();
-  SmallVector<int64_t> within = sampleShape(shapeOf(op.getY()), dim, op.getSamples());
+  SmallVector<int64_t> within = sampleShape(op);
   Value sample = constant(0, 64);
   SmallVector<Value> index(ivs);
   if (dim >= 0) {
@@ -95,7 +100,12 @@ static Value emitDraw(Op op, OpBuilder &builder, Location loc, ValueRange ivs, L
     sample = arith::AddIOp::create(builder, loc, sample, load(builder, first + 2, {}));
     index[dim] = arith::RemUIOp::create(builder, loc, index[dim], rest);
   }
-  Value element = emitConvert(builder, loc, emitLinearize(builder, loc, index, within), wide);
+  if (op.getOrigin())
+    for (auto [d, at] : llvm::enumerate(index)) {
+      Value from = load(builder, first + 3, {emitIndex(builder, loc, d)});
+      at = arith::AddIOp::create(builder, loc, at, emitConvert(builder, loc, from, builder.getIndexType()));
+    }
+  Value element = emitConvert(builder, loc, emitLinearize(builder, loc, index, op.getWhole().value_or(within)), wide);
   Value block = arith::ShRUIOp::create(builder, loc, element, constant(2, 64));
   Value key = arith::XOrIOp::create(builder, loc, load(builder, first, {}),
                                     constant(static_cast<int64_t>(mix64(op.getKey())), 64));
@@ -117,12 +127,9 @@ static Value emitDraw(Op op, OpBuilder &builder, Location loc, ValueRange ivs, L
 
 //===-- dropout ----------------------------------------------------------------------------------------------------===//
 
-static uint32_t dropBelow(double p) { return static_cast<uint32_t>(std::floor(p * 0x1p32)); }
-
 LogicalResult DropoutOp::verify() {
-  double p = getP().convertToDouble();
-  if (!(p >= 0 && p < 1))
-    return emitOpError() << "p must lie in [0, 1), found " << p;
+  if (failed(verifyProbability(*this, getP())))
+    return failure();
   return verifySamples(*this);
 }
 
@@ -151,8 +158,9 @@ SmallVector<Value> DropoutOp::emitElement(OpBuilder &builder, Location loc, Valu
 
 void DropoutOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool>,
                               MutableArrayRef<Value> operandGrads) {
-  operandGrads[0] = DropoutOp::create(builder, getLoc(), getX().getType(), resultGrads[0], getSeed(), getStep(),
-                                      getSampleBase(), getKey(), getBatchDim(), getSamples(), getP());
+  operandGrads[0] =
+      DropoutOp::create(builder, getLoc(), getX().getType(), resultGrads[0], getSeed(), getStep(), getSampleBase(),
+                        getOrigin(), getKeyAttr(), getBatchDimAttr(), getSamplesAttr(), getWholeAttr(), getPAttr());
 }
 
 //===-- random_uniform ---------------------------------------------------------------------------------------------===//

@@ -290,19 +290,24 @@ LogicalResult dropout(NodeBuilder &b) {
       (void)b.set(1, b.splat(boolLike(tensorType(x)), 1));
     return b.result(x);
   }
-  if (b.isUsed(1))
-    return b.error() << "the mask as an output is not supported in training";
-  Type i64 = b.builder.getI64Type();
   // Samples lie along the first dimension that they divide: [batch * rest, ...] is what reshapes of a batch give.
   int64_t batch = dependsOnBatch(b, x) ? b.graph.batch : -1, dim = -1;
   for (int64_t i = 0, rank = shapeOf(x).size(); batch > 0 && i < rank && dim < 0; ++i)
     if (shapeOf(x)[i] && shapeOf(x)[i] % batch == 0)
       dim = i;
   auto attr = [&](int64_t value) { return b.builder.getI64IntegerAttr(value); };
-  return b.result(b.make<DropoutOp>(tensorType(x), x, b.graph.scalarArgument("seed", i64),
-                                    b.graph.scalarArgument("step", i64), b.graph.scalarArgument("sample_base", i64),
-                                    attr(b.graph.nextRandomKey()), attr(dim), attr(dim < 0 ? 1 : batch),
-                                    b.builder.getF64FloatAttr(ratio)));
+  Type i64 = b.builder.getI64Type();
+  Value seed = b.graph.scalarArgument("seed", i64), step = b.graph.scalarArgument("step", i64),
+        base = b.graph.scalarArgument("sample_base", i64);
+  IntegerAttr key = attr(b.graph.nextRandomKey());
+  auto drop = [&](Value value) -> Value {
+    return b.make<DropoutOp>(tensorType(value), value, seed, step, base, /*origin=*/Value(), key, attr(dim),
+                             attr(dim < 0 ? 1 : batch), /*whole=*/nullptr, b.builder.getF64FloatAttr(ratio));
+  };
+  // The mask as an output takes the very draws of the values: it is where ones are left.
+  if (b.isUsed(1))
+    (void)b.set(1, b.make<CompareOp>(Predicate::ne, drop(b.splat(tensorType(x), 1)), b.splat(tensorType(x), 0)));
+  return b.result(drop(x));
 }
 
 /// Numbers from [low, high) in the shape of the input. Where that has a batch of samples, each draws its own.
@@ -322,9 +327,9 @@ LogicalResult randomUniformLike(NodeBuilder &b) {
   auto attr = [&](int64_t value) { return b.builder.getI64IntegerAttr(value); };
   return b.result(b.make<RandomUniformOp>(
       RankedTensorType::get(shape, b.graph.widen(type)), b.graph.scalarArgument("seed", i64),
-      b.graph.scalarArgument("step", i64), b.graph.scalarArgument("sample_base", i64), attr(b.graph.nextRandomKey()),
-      attr(batched ? 0 : -1), attr(batched ? b.graph.batch : 1), b.builder.getF64FloatAttr(low),
-      b.builder.getF64FloatAttr(high)));
+      b.graph.scalarArgument("step", i64), b.graph.scalarArgument("sample_base", i64), /*origin=*/Value(),
+      attr(b.graph.nextRandomKey()), attr(batched ? 0 : -1), attr(batched ? b.graph.batch : 1), /*whole=*/nullptr,
+      b.builder.getF64FloatAttr(low), b.builder.getF64FloatAttr(high)));
 }
 
 /// [N, C, d...] with the classes last.

@@ -80,6 +80,38 @@ func.func @lse(%q: tensor<1x1x4x8xf32>) -> tensor<1x1x4x8xf32> {
 
 // -----
 
+func.func @dropout_by_halves(%q: tensor<2x1x4x8xf32>, %s: tensor<i64>) -> tensor<2x1x4x8xf32> {
+  // expected-error@+1 {{dropout takes seed, step, sample_base, `p` and `key`, all or none}}
+  %y, %l = scrimp.attention %q, %q, %q dropout(%s, %s, %s) {scale = 1.0 : f64, p = 0.5 : f64} : tensor<2x1x4x8xf32>, tensor<2x1x4x8xf32>, tensor<2x1x4x8xf32> -> tensor<2x1x4x8xf32>, tensor<2x1x4xf32>
+  return %y : tensor<2x1x4x8xf32>
+}
+
+// -----
+
+func.func @attention_samples(%q: tensor<2x1x4x8xf32>, %s: tensor<i64>) -> tensor<2x1x4x8xf32> {
+  // expected-error@+1 {{a batch of 2 does not divide into 3 samples}}
+  %y, %l = scrimp.attention %q, %q, %q dropout(%s, %s, %s) {scale = 1.0 : f64, p = 0.5 : f64, key = 0 : i64, samples = 3 : i64} : tensor<2x1x4x8xf32>, tensor<2x1x4x8xf32>, tensor<2x1x4x8xf32> -> tensor<2x1x4x8xf32>, tensor<2x1x4xf32>
+  return %y : tensor<2x1x4x8xf32>
+}
+
+// -----
+
+func.func @attention_piece(%q: tensor<2x1x4x8xf32>, %o: tensor<3xi64>) -> tensor<2x1x4x8xf32> {
+  // expected-error@+1 {{a piece of [1, 4, 4] needs an origin of 3 elements in a whole that holds it, found 'tensor<3xi64>' in [1, 3, 8]}}
+  %y, %l = scrimp.attention %q, %q, %q origin(%o : tensor<3xi64>) {scale = 1.0 : f64, whole = array<i64: 1, 3, 8>} : tensor<2x1x4x8xf32>, tensor<2x1x4x8xf32>, tensor<2x1x4x8xf32> -> tensor<2x1x4x8xf32>, tensor<2x1x4xf32>
+  return %y : tensor<2x1x4x8xf32>
+}
+
+// -----
+
+func.func @dropout_piece(%x: tensor<4x2xf32>, %s: tensor<i64>) -> tensor<4x2xf32> {
+  // expected-error@+1 {{`origin` and `whole` come together}}
+  %y = scrimp.dropout %x, %s, %s, %s {key = 0 : i64, batch_dim = 0 : i64, samples = 4 : i64, p = 0.5 : f64, whole = array<i64: 1, 2>} : tensor<4x2xf32>
+  return %y : tensor<4x2xf32>
+}
+
+// -----
+
 func.func @probability(%x: tensor<4xf32>, %s: tensor<i64>) -> tensor<4xf32> {
   // expected-error@+1 {{p must lie in [0, 1), found 1}}
   %y = scrimp.dropout %x, %s, %s, %s {key = 0 : i64, batch_dim = 0 : i64, samples = 4 : i64, p = 1.0 : f64} : tensor<4xf32>

@@ -174,11 +174,29 @@ def Scrimp_CrossEntropyGradOp : Scrimp_NeuralMapOp<"cross_entropy_grad", 4, [All
   let hasVerifier = 1;
 }
 
+def Scrimp_I64Scalar : Type<CPred<"$_self == ::mlir::RankedTensorType::get({}, "
+    "::mlir::IntegerType::get($_self.getContext(), 64))">, "tensor<i64>", "::mlir::RankedTensorType">,
+  BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI64Type())">;
+
 //===-- Attention --------------------------------------------------------------------------------------------------===//
 
-def Scrimp_AttentionOp : Scrimp_LibraryOp<"attention", [AttrSizedOperandSegments, Scrimp_Differentiable],
-    ["getWorkspaceTypes"]> {
-  let summary = "softmax(scale q k^T + mask) v for each head, without a tensor of all scores";
+// How the scores [B,Hq,Sq,Sk] become probabilities; both ops take it alike.
+class Scrimp_AttentionLikeOp<string mnemonic, list<Trait> traits>
+    : Scrimp_LibraryOp<mnemonic, !listconcat([AttrSizedOperandSegments], traits), ["getWorkspaceTypes"],
+                       ["getDimensionRule", "buildPiece"]> {
+  dag scoreArguments = (ins Optional<AnyTypeOf<[Scrimp_FloatTensor, Scrimp_BoolTensor]>>:$mask,
+                   Optional<StaticShapeTensorOf<[I64]>>:$segments, Optional<Scrimp_I64Scalar>:$seed,
+                   Optional<Scrimp_I64Scalar>:$step, Optional<Scrimp_I64Scalar>:$sample_base,
+                   Optional<StaticShapeTensorOf<[I64]>>:$origin, UnitAttr:$causal, F64Attr:$scale,
+                   OptionalAttr<F64Attr>:$p, OptionalAttr<I64Attr>:$key, OptionalAttr<I64Attr>:$samples,
+                   OptionalAttr<DenseI64ArrayAttr>:$whole);
+  let hasVerifier = 1;
+  let extraClassDefinition = libraryDefinition;
+}
+
+def Scrimp_AttentionOp : Scrimp_AttentionLikeOp<"attention", [Scrimp_Differentiable,
+    DeclareOpInterfaceMethods<TrainModeOp>]> {
+  let summary = "dropout(softmax(scale q k^T + mask)) v for each head, without a tensor of all scores";
   let description = [{
     q[B,Hq,Sq,D], k[B,Hkv,Sk,D], v[B,Hkv,Sk,Dv] -> out[B,Hq,Sq,Dv] and lse[B,Hq,Sq], the logarithm of the sum of
     exponentials, of the wide type. Query head h reads key-value head h / (Hq / Hkv).
@@ -187,37 +205,36 @@ def Scrimp_AttentionOp : Scrimp_LibraryOp<"attention", [AttrSizedOperandSegments
     each dimension 1 or that of [B,Hq,Sq,Sk]; of i1 it says which keys are seen, otherwise it is added to the scores.
     With `segments` (i64[B,S], S = Sq = Sk) a query sees the keys of its own segment. A query that sees nothing gets 0
     (and lse 0) and adds nothing to any gradient.
+
+    With `dropout(seed, step, sample_base)` the probabilities become what scrimp.dropout with `p`, `key` and `samples`
+    makes of a tensor [B,Hq,Sq,Sk] (batch_dim 0; -1 without `samples`), to the bit. In evaluation nothing is dropped.
+
+    The scores may be a piece of larger ones: `whole` = [heads, queries, keys] of these, and `origin` (i64[3], a value
+    of the graph) the indices of the piece's first score in them. Causality and draws go by the indices in the whole.
   }];
-  let arguments = (ins Scrimp_FloatTensor:$q, Scrimp_FloatTensor:$k, Scrimp_FloatTensor:$v,
-                   Optional<AnyTypeOf<[Scrimp_FloatTensor, Scrimp_BoolTensor]>>:$mask,
-                   Optional<StaticShapeTensorOf<[I64]>>:$segments, UnitAttr:$causal, F64Attr:$scale);
+  let arguments = !con((ins Scrimp_FloatTensor:$q, Scrimp_FloatTensor:$k, Scrimp_FloatTensor:$v), scoreArguments);
   let results = (outs Scrimp_FloatTensor:$out, Scrimp_WideFloatTensor:$lse);
   let assemblyFormat = [{
     $q `,` $k `,` $v (`mask` `(` $mask^ `:` type($mask) `)`)? (`segments` `(` $segments^ `:` type($segments) `)`)?
+    (`dropout` `(` $seed^ `,` $step `,` $sample_base `)`)? (`origin` `(` $origin^ `:` type($origin) `)`)?
     attr-dict `:` type($q) `,` type($k) `,` type($v) `->` type($out) `,` type($lse)
   }];
   let builders = [OpBuilder<(ins "::mlir::Value":$q, "::mlir::Value":$k, "::mlir::Value":$v, "::mlir::Value":$mask,
                                  "::mlir::Value":$segments, "bool":$causal, "double":$scale)>];
-  let hasVerifier = 1;
-  let extraClassDefinition = libraryDefinition;
 }
 
-def Scrimp_AttentionGradOp : Scrimp_LibraryOp<"attention_grad", [AttrSizedOperandSegments,
-    AllTypesMatch<["q", "dq"]>, AllTypesMatch<["k", "dk"]>, AllTypesMatch<["v", "dv"]>, AllTypesMatch<["out", "g"]>],
-    ["getWorkspaceTypes"]> {
+def Scrimp_AttentionGradOp : Scrimp_AttentionLikeOp<"attention_grad", [AllTypesMatch<["q", "dq"]>,
+    AllTypesMatch<["k", "dk"]>, AllTypesMatch<["v", "dv"]>, AllTypesMatch<["out", "g"]>]> {
   let summary = "The gradients of attention with respect to q, k and v, from its results and g";
-  let arguments = (ins Scrimp_FloatTensor:$q, Scrimp_FloatTensor:$k, Scrimp_FloatTensor:$v, Scrimp_FloatTensor:$out,
-                   Scrimp_WideFloatTensor:$lse, Scrimp_FloatTensor:$g,
-                   Optional<AnyTypeOf<[Scrimp_FloatTensor, Scrimp_BoolTensor]>>:$mask,
-                   Optional<StaticShapeTensorOf<[I64]>>:$segments, UnitAttr:$causal, F64Attr:$scale);
+  let arguments = !con((ins Scrimp_FloatTensor:$q, Scrimp_FloatTensor:$k, Scrimp_FloatTensor:$v,
+                   Scrimp_FloatTensor:$out, Scrimp_WideFloatTensor:$lse, Scrimp_FloatTensor:$g), scoreArguments);
   let results = (outs Scrimp_FloatTensor:$dq, Scrimp_FloatTensor:$dk, Scrimp_FloatTensor:$dv);
   let assemblyFormat = [{
     $q `,` $k `,` $v `,` $out `,` $lse `,` $g (`mask` `(` $mask^ `:` type($mask) `)`)?
-    (`segments` `(` $segments^ `:` type($segments) `)`)? attr-dict `:` type($q) `,` type($k) `,` type($v) `,` type($out)
+    (`segments` `(` $segments^ `:` type($segments) `)`)? (`dropout` `(` $seed^ `,` $step `,` $sample_base `)`)?
+    (`origin` `(` $origin^ `:` type($origin) `)`)? attr-dict `:` type($q) `,` type($k) `,` type($v) `,` type($out)
     `,` type($lse)
   }];
-  let hasVerifier = 1;
-  let extraClassDefinition = libraryDefinition;
 }
 
 //===-- Random numbers ---------------------------------------------------------------------------------------------===//
@@ -228,15 +245,16 @@ def Scrimp_AttentionGradOp : Scrimp_LibraryOp<"attention_grad", [AttrSizedOperan
 // `samples` samples lie along dimension `batch_dim`, each in size / samples indices (index = sample * rest + r); the
 // first of them has the global index `sample_base`. The element within the sample is its row-major index, r in the
 // place of the batch index. batch_dim = -1: the tensor belongs to no sample, and sample_base is not used.
-
-def Scrimp_I64Scalar : Type<CPred<"$_self == ::mlir::RankedTensorType::get({}, "
-    "::mlir::IntegerType::get($_self.getContext(), 64))">, "tensor<i64>", "::mlir::RankedTensorType">,
-  BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI64Type())">;
+//
+// The tensor may be a piece of a larger one: `whole` is the shape of one sample of that, and `origin` (an i64 for each
+// dimension, a value of the graph) the index within the sample of the piece's first element. The piece draws what the
+// whole draws there.
 
 class Scrimp_RandomOp<string mnemonic, int flops, list<Trait> traits = [], list<string> kernelMethods = []>
     : Scrimp_NeuralMapOp<mnemonic, flops, traits, kernelMethods, ["getDimensionRule", "buildPiece"]> {
   dag randomArguments = (ins Scrimp_I64Scalar:$seed, Scrimp_I64Scalar:$step, Scrimp_I64Scalar:$sample_base,
-                         I64Attr:$key, I64Attr:$batch_dim, I64Attr:$samples);
+                         Optional<StaticShapeTensorOf<[I64]>>:$origin, I64Attr:$key, I64Attr:$batch_dim,
+                         I64Attr:$samples, OptionalAttr<DenseI64ArrayAttr>:$whole);
   let hasVerifier = 1;
 }
 
@@ -248,7 +266,9 @@ def Scrimp_DropoutOp : Scrimp_RandomOp<"dropout", 40, [AllTypesMatch<["x", "y"]>
   }];
   let arguments = !con((ins Scrimp_FloatTensor:$x), randomArguments, (ins F64Attr:$p));
   let results = (outs Scrimp_FloatTensor:$y);
-  let assemblyFormat = "$x `,` $seed `,` $step `,` $sample_base attr-dict `:` type($x)";
+  let assemblyFormat = [{
+    $x `,` $seed `,` $step `,` $sample_base (`origin` `(` $origin^ `:` type($origin) `)`)? attr-dict `:` type($x)
+  }];
   let hasFolder = 1;
 }
 
@@ -256,7 +276,9 @@ def Scrimp_RandomUniformOp : Scrimp_RandomOp<"random_uniform", 40> {
   let summary = "low + (high - low) u, u being 24 random bits / 2^24, computed in f64 and rounded once";
   let arguments = !con(randomArguments, (ins F64Attr:$low, F64Attr:$high));
   let results = (outs Scrimp_FloatTensor:$y);
-  let assemblyFormat = "$seed `,` $step `,` $sample_base attr-dict `:` type($y)";
+  let assemblyFormat = [{
+    $seed `,` $step `,` $sample_base (`origin` `(` $origin^ `:` type($origin) `)`)? attr-dict `:` type($y)
+  }];
 }
 
 #endif

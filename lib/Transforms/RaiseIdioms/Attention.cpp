@@ -1,5 +1,5 @@
-// Attention from matmul, scale, mask, softmax, matmul, with heads or without; and heads of keys and values repeated for
-// groups of query heads.
+// Attention from matmul, scale, mask, softmax, dropout, matmul, with heads or without; and heads of keys and values
+// repeated for groups of query heads.
 #include "Match.h"
 
 using namespace mlir;
@@ -36,34 +36,59 @@ static Value withHeads(OpBuilder &builder, Location loc, Value value) {
 }
 
 namespace {
-/// The way from an attention's scores to its probabilities.
+/// The way from an attention's scores to what multiplies its values.
 struct Probabilities {
   SoftmaxOp softmax;
-  /// The select that turns NaN (rows that see nothing) into 0; null without one.
+  /// The select that turns NaN (rows that see nothing) into 0, with its condition; null without one.
   SelectOp guarded;
+  CompareOp isNan;
+  /// Null without one.
+  DropoutOp dropout;
 };
 } // namespace
 
+/// Whether attention can draw what `dropout` draws: its samples lie along the batch, or it knows none.
+static bool drawsByBatch(DropoutOp dropout) {
+  int64_t dim = dropout.getBatchDim();
+  return dim <= 0 && !dropout.getOrigin();
+}
+
 static std::optional<Probabilities> matchProbabilities(Value value) {
-  if (auto softmax = value.getDefiningOp<SoftmaxOp>())
-    return Probabilities{softmax, {}};
-  auto select = value.getDefiningOp<SelectOp>();
-  auto softmax = select ? select.getB().getDefiningOp<SoftmaxOp>() : SoftmaxOp();
-  auto isNan = softmax ? select.getCondition().getDefiningOp<CompareOp>() : CompareOp();
-  if (!isNan || isNan.getPredicate() != Predicate::ne || isNan.getA() != softmax.getY() ||
-      isNan.getB() != softmax.getY() || !isSplatOf(select.getA(), 0))
-    return std::nullopt;
-  return Probabilities{softmax, select};
+  Probabilities p;
+  if ((p.dropout = value.getDefiningOp<DropoutOp>())) {
+    if (!drawsByBatch(p.dropout))
+      return std::nullopt;
+    value = p.dropout.getX();
+  }
+  if ((p.guarded = value.getDefiningOp<SelectOp>())) {
+    p.isNan = p.guarded.getCondition().getDefiningOp<CompareOp>();
+    value = p.guarded.getB();
+    if (!p.isNan || p.isNan.getPredicate() != Predicate::ne || p.isNan.getA() != value || p.isNan.getB() != value ||
+        !isSplatOf(p.guarded.getA(), 0))
+      return std::nullopt;
+  }
+  p.softmax = value.getDefiningOp<SoftmaxOp>();
+  return p.softmax ? std::optional(p) : std::nullopt;
 }
 
 /// Whether only this attention reads the probabilities.
-static bool areOwn(Probabilities p, Operation *reader) {
-  auto isInner = [&](Operation *user) {
-    return user == reader || user == p.guarded.getOperation() ||
-           (p.guarded && user == p.guarded.getCondition().getDefiningOp());
-  };
-  return llvm::all_of(p.softmax.getY().getUsers(), isInner) &&
-         (!p.guarded || llvm::all_of(p.guarded.getY().getUsers(), [&](Operation *user) { return user == reader; }));
+static bool areOwn(const Probabilities &p, Operation *reader) {
+  Operation *inner[] = {p.softmax, p.isNan, p.guarded, p.dropout};
+  return llvm::all_of(inner, [&](Operation *op) {
+    return !op || llvm::all_of(op->getUsers(),
+                               [&](Operation *user) { return user == reader || llvm::is_contained(inner, user); });
+  });
+}
+
+/// Lets `attention`, whose scores have the row-major order of the operand of `dropout`, draw what that draws.
+static void takeDropout(AttentionOp attention, DropoutOp dropout) {
+  attention.getSeedMutable().assign(dropout.getSeed());
+  attention.getStepMutable().assign(dropout.getStep());
+  attention.getSampleBaseMutable().assign(dropout.getSampleBase());
+  attention.setPAttr(dropout.getPAttr());
+  attention.setKeyAttr(dropout.getKeyAttr());
+  if (int64_t dim = dropout.getBatchDim(); dim == 0)
+    attention.setSamplesAttr(dropout.getSamplesAttr());
 }
 
 namespace {
@@ -123,8 +148,8 @@ static Value buildMask(OpBuilder &builder, Location loc, Scores &scores) {
   RankedTensorType type = tensorType(scores.matmul.getY());
   for (const Scores::Choice &choice : scores.chosen) {
     Value stays = splatConstant(builder, loc, type, 0), hidden = splatConstant(builder, loc, type, choice.hidden);
-    masks.push_back(SelectOp::create(builder, loc, choice.condition, choice.keeps ? stays : hidden,
-                                     choice.keeps ? hidden : stays));
+    masks.push_back(
+        SelectOp::create(builder, loc, choice.condition, choice.keeps ? stays : hidden, choice.keeps ? hidden : stays));
   }
   Value mask;
   for (Value next : masks)
@@ -161,6 +186,8 @@ struct RaiseAttention : OpRewritePattern<MatmulOp> {
     auto attention = AttentionOp::create(rewriter, loc, withHeads(rewriter, loc, q), withHeads(rewriter, loc, k),
                                          withHeads(rewriter, loc, v), mask ? withHeads(rewriter, loc, mask) : Value(),
                                          Value(), /*causal=*/false, scale);
+    if (probabilities->dropout)
+      takeDropout(attention, probabilities->dropout);
     rewriter.replaceOp(op, reshapeTo(rewriter, loc, attention.getOut(), shapeOf(op.getY())));
     return success();
   }

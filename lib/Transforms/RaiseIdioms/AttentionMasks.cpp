@@ -61,10 +61,12 @@ static SmallVector<int64_t> distinctShape(const HostTensor &mask) {
 
 /// Makes `mask` (null: none) the op's mask, and `segments` its segments if there are some.
 static LogicalResult setMask(AttentionOp op, Value mask, bool causal, PatternRewriter &rewriter, Value segments = {}) {
-  auto replacement = AttentionOp::create(rewriter, op.getLoc(), op.getQ(), op.getK(), op.getV(), mask,
-                                         segments ? segments : op.getSegments(), op.getCausal() || causal,
-                                         op.getScale().convertToDouble());
-  rewriter.replaceOp(op, replacement);
+  rewriter.modifyOpInPlace(op, [&] {
+    op.getMaskMutable().assign(mask ? ValueRange(mask) : ValueRange());
+    if (segments)
+      op.getSegmentsMutable().assign(segments);
+    op.setCausal(op.getCausal() || causal);
+  });
   return success();
 }
 

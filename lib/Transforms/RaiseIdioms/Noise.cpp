@@ -16,8 +16,8 @@ static RandomUniformOp matchDraw(Value value) {
 static Value buildNoise(PatternRewriter &rewriter, RandomUniformOp draw, double keep) {
   Value ones = splatConstant(rewriter, draw.getLoc(), tensorType(draw.getY()), 1);
   return DropoutOp::create(rewriter, draw.getLoc(), draw.getType(), ones, draw.getSeed(), draw.getStep(),
-                           draw.getSampleBase(), draw.getKeyAttr(), draw.getBatchDimAttr(), draw.getSamplesAttr(),
-                           rewriter.getF64FloatAttr(1 - keep));
+                           draw.getSampleBase(), draw.getOrigin(), draw.getKeyAttr(), draw.getBatchDimAttr(),
+                           draw.getSamplesAttr(), draw.getWholeAttr(), rewriter.getF64FloatAttr(1 - keep));
 }
 
 static bool isProbability(std::optional<double> keep) { return keep && *keep > 0 && *keep <= 1; }

@@ -125,23 +125,28 @@ func.func @single_head(%q: tensor<2x3x8xf32>, %k: tensor<2x4x8xf32>, %v: tensor<
   return %y : tensor<2x3x5xf32>
 }
 
-// Probabilities that someone else reads, probabilities that are dropped out, a mask that hides half: no attention.
+// Probabilities that someone else reads, before dropout or after, dropout whose samples lie along the queries, a mask
+// that hides half: no attention.
 // CHECK-LABEL: @read_elsewhere(
 // CHECK-NOT: scrimp.attention
-func.func @read_elsewhere(%q: tensor<2x3x8xf32>, %k: tensor<2x3x8xf32>, %seed: tensor<i64>, %keep: tensor<2x3x3xi1>) -> (tensor<2x3x8xf32>, tensor<2x3x3xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>) {
+func.func @read_elsewhere(%q: tensor<2x3x8xf32>, %k: tensor<2x3x8xf32>, %seed: tensor<i64>, %keep: tensor<2x3x3xi1>) -> (tensor<2x3x8xf32>, tensor<2x3x3xf32>, tensor<2x3x8xf32>, tensor<2x3x3xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>) {
   %s = scrimp.matmul %q, %k {transpose_b} : tensor<2x3x8xf32>, tensor<2x3x8xf32> -> tensor<2x3x3xf32>
   %p = scrimp.softmax %s : tensor<2x3x3xf32>
-  %y = scrimp.matmul %p, %k : tensor<2x3x3xf32>, tensor<2x3x8xf32> -> tensor<2x3x8xf32>
+  %d = scrimp.dropout %p, %seed, %seed, %seed {key = 0 : i64, batch_dim = 0 : i64, samples = 2 : i64, p = 0.5 : f64} : tensor<2x3x3xf32>
+  %y = scrimp.matmul %d, %k : tensor<2x3x3xf32>, tensor<2x3x8xf32> -> tensor<2x3x8xf32>
   %s2 = scrimp.matmul %k, %k {transpose_b} : tensor<2x3x8xf32>, tensor<2x3x8xf32> -> tensor<2x3x3xf32>
   %p2 = scrimp.softmax %s2 : tensor<2x3x3xf32>
-  %d = scrimp.dropout %p2, %seed, %seed, %seed {key = 0 : i64, batch_dim = 0 : i64, samples = 2 : i64, p = 0.5 : f64} : tensor<2x3x3xf32>
-  %y2 = scrimp.matmul %d, %k : tensor<2x3x3xf32>, tensor<2x3x8xf32> -> tensor<2x3x8xf32>
+  %d2 = scrimp.dropout %p2, %seed, %seed, %seed {key = 1 : i64, batch_dim = 0 : i64, samples = 2 : i64, p = 0.5 : f64} : tensor<2x3x3xf32>
+  %y2 = scrimp.matmul %d2, %k : tensor<2x3x3xf32>, tensor<2x3x8xf32> -> tensor<2x3x8xf32>
   %s3 = scrimp.matmul %q, %q {transpose_b} : tensor<2x3x8xf32>, tensor<2x3x8xf32> -> tensor<2x3x3xf32>
   %low = scrimp.constant dense<-4.0> : tensor<2x3x3xf32>
   %sm = scrimp.select %keep, %s3, %low : tensor<2x3x3xf32>
   %p3 = scrimp.softmax %sm : tensor<2x3x3xf32>
   %y3 = scrimp.matmul %p3, %k : tensor<2x3x3xf32>, tensor<2x3x8xf32> -> tensor<2x3x8xf32>
-  return %y, %p, %y2, %y3 : tensor<2x3x8xf32>, tensor<2x3x3xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>
+  %p4 = scrimp.softmax %s : tensor<2x3x3xf32>
+  %d4 = scrimp.dropout %p4, %seed, %seed, %seed {key = 2 : i64, batch_dim = 1 : i64, samples = 3 : i64, p = 0.5 : f64} : tensor<2x3x3xf32>
+  %y4 = scrimp.matmul %d4, %k : tensor<2x3x3xf32>, tensor<2x3x8xf32> -> tensor<2x3x8xf32>
+  return %y, %p, %y2, %d2, %y3, %y4 : tensor<2x3x8xf32>, tensor<2x3x3xf32>, tensor<2x3x8xf32>, tensor<2x3x3xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>
 }
 
 // CHECK-LABEL: @main(

@@ -80,6 +80,30 @@ SCRIMP_GRADIENT_CASES(Attention, {
       {causal, scale = 0.3 : f64}
       : tensor<2x4x3x2xf64>, tensor<2x2x3x2xf64>, tensor<2x2x3x2xf64> -> tensor<2x4x3x2xf64>, tensor<2x4x3xf64>
     return %y, %l : tensor<2x4x3x2xf64>, tensor<2x4x3xf64> })"},
+  // Dropout, of heads in the batch; with a gradient of the mask and through lse; of a piece of larger scores.
+  {"attention_dropout", R"(func.func @main(%q: tensor<4x2x3x2xf64>, %k: tensor<4x1x3x2xf64>, %v: tensor<4x1x3x2xf64>)
+      -> tensor<4x2x3x2xf64> {
+    %s = scrimp.constant dense<42> : tensor<i64>
+    %y, %l = scrimp.attention %q, %k, %v dropout(%s, %s, %s)
+      {causal, scale = 1.0 : f64, p = 0.4 : f64, key = 3 : i64, samples = 2 : i64}
+      : tensor<4x2x3x2xf64>, tensor<4x1x3x2xf64>, tensor<4x1x3x2xf64> -> tensor<4x2x3x2xf64>, tensor<4x2x3xf64>
+    return %y : tensor<4x2x3x2xf64> })"},
+  {"attention_dropout_heads", R"(func.func @main(%q: tensor<2x2x2x2xf64>, %k: tensor<2x2x3x2xf64>, %o: tensor<3xi64>)
+      -> tensor<2x2x2x2xf64> {
+    %s = scrimp.constant dense<42> : tensor<i64>
+    %y, %l = scrimp.attention %q, %k, %k dropout(%s, %s, %s) origin(%o : tensor<3xi64>)
+      {causal, scale = 1.0 : f64, p = 0.4 : f64, key = 3 : i64, samples = 2 : i64, whole = array<i64: 9, 9, 9>}
+      : tensor<2x2x2x2xf64>, tensor<2x2x3x2xf64>, tensor<2x2x3x2xf64> -> tensor<2x2x2x2xf64>, tensor<2x2x2xf64>
+    return %y : tensor<2x2x2x2xf64> })"},
+  {"attention_dropout_explicit", R"(func.func @main(%q: tensor<4x2x3x2xf64>, %k: tensor<4x1x4x2xf64>,
+      %v: tensor<4x1x4x2xf64>, %mask: tensor<1x2x3x4xf64>) -> (tensor<4x2x3x2xf64>, tensor<4x2x3xf64>) {
+    %s = scrimp.constant dense<42> : tensor<i64>
+    %o = scrimp.constant dense<[1, 5, 3]> : tensor<3xi64>
+    %y, %l = scrimp.attention %q, %k, %v mask(%mask : tensor<1x2x3x4xf64>) dropout(%s, %s, %s)
+      origin(%o : tensor<3xi64>)
+      {causal, scale = 1.0 : f64, p = 0.4 : f64, key = 3 : i64, samples = 2 : i64, whole = array<i64: 4, 9, 9>}
+      : tensor<4x2x3x2xf64>, tensor<4x1x4x2xf64>, tensor<4x1x4x2xf64> -> tensor<4x2x3x2xf64>, tensor<4x2x3xf64>
+    return %y, %l : tensor<4x2x3x2xf64>, tensor<4x2x3xf64> })"},
   {"attention_lse", R"(func.func @main(%q: tensor<1x1x2x3xf64>, %k: tensor<1x1x4x3xf64>)
       -> tensor<1x1x2xf64> {
     %mask = scrimp.constant dense<[[[[true, true, false, true]]]]> : tensor<1x1x1x4xi1>

@@ -72,8 +72,7 @@ static double folded(Value value) {
 }
 
 /// Emits every element of `op` with `operands` loaded as constants and compares with the interpreter, bit for bit.
-template <typename Op>
-static void expectEmittedEqualsEvaluated(Op op, ArrayRef<HostTensor> operands) {
+template <typename Op> static void expectEmittedEqualsEvaluated(Op op, ArrayRef<HostTensor> operands) {
   SmallVector<const HostTensor *> pointers;
   for (const HostTensor &operand : operands)
     pointers.push_back(&operand);
@@ -120,8 +119,9 @@ TEST_F(EmittedDraws, DropoutEqualsTheInterpreter) {
   for (auto [dim, samples] : {std::pair<int64_t, int64_t>(0, 2), {1, 3}, {1, 1}, {-1, 1}}) {
     auto type = RankedTensorType::get({4, 3, 2}, builder.getF32Type());
     Value x = splatConstant(builder, builder.getUnknownLoc(), type, 0.3);
-    auto op = DropoutOp::create(builder, builder.getUnknownLoc(), type, x, scalar(builder, 0), scalar(builder, 1),
-                                scalar(builder, 2), int64_t{11}, dim, samples, APFloat(0.4));
+    auto op =
+        DropoutOp::create(builder, builder.getUnknownLoc(), type, x, scalar(builder, 0), scalar(builder, 1),
+                          scalar(builder, 2), Value(), int64_t{11}, dim, samples, DenseI64ArrayAttr(), APFloat(0.4));
     HostTensor values = HostTensor::splat(type, 0.25);
     expectEmittedEqualsEvaluated(op, {values, scalars[0], scalars[1], scalars[2]});
   }
@@ -132,7 +132,7 @@ TEST_F(EmittedDraws, UniformEqualsTheInterpreter) {
   // An inexact rounding to f32 would not fold.
   auto type = RankedTensorType::get({2, 9}, builder.getF64Type());
   auto op = RandomUniformOp::create(builder, builder.getUnknownLoc(), type, scalar(builder, 0), scalar(builder, 1),
-                                    scalar(builder, 2), int64_t{12}, int64_t{0}, int64_t{2}, APFloat(-0.3),
-                                    APFloat(1.7));
+                                    scalar(builder, 2), Value(), int64_t{12}, int64_t{0}, int64_t{2},
+                                    DenseI64ArrayAttr(), APFloat(-0.3), APFloat(1.7));
   expectEmittedEqualsEvaluated(op, scalars);
 }

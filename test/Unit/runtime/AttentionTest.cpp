@@ -1,4 +1,5 @@
-// Attention against loops, and its gradient against central differences, over heads, masks and segments.
+// Attention against loops, and its gradient against central differences, over heads, masks, segments, dropout and
+// pieces of larger scores.
 #include "LibraryTest.h"
 #include "scrimp/runtime/workspace.h"
 #include <cmath>
@@ -14,13 +15,23 @@ struct Case {
   int64_t strides[4] = {};
   bool segments = false;
   double scale = 0.5;
+  double p = 0;
+  int64_t samples = 0;
+  std::vector<int64_t> origin = {}; // empty: none, the scores are the whole
+  int64_t whole[3] = {};
+
+  bool drops() const { return p > 0; }
+  int64_t wholeSize(int d) const { return origin.empty() ? (d == 0 ? s.Hq : d == 1 ? s.Sq : s.Sk) : whole[d]; }
+  int64_t from(int d) const { return origin.empty() ? 0 : origin[d]; }
 };
+
+constexpr int64_t seed = 0x1234567890, step = 5, sampleBase = 3, dropoutKey = 0x7000000000000123;
 
 template <typename T> struct Attention {
   Case c;
   std::vector<T> q, k, v, out, lse, dout, dq, dk, dv, additive;
   std::vector<char> boolean, workspace;
-  std::vector<int64_t> segments;
+  std::vector<int64_t> segments, random[3] = {{seed}, {step}, {sampleBase}};
 
   explicit Attention(const Case &c)
       : c(c), q(randomVector<T>(c.s.B * c.s.Hq * c.s.Sq * c.s.D, "q")),
@@ -43,9 +54,20 @@ template <typename T> struct Attention {
     call.dtype = dtypeOf<T>;
     call.threads = threads;
     const AttentionShape &s = c.s;
-    call.ints = {s.B,      s.Hq,       s.Hkv,        s.Sq,         s.Sk,         s.D,          s.Dv,
-                 c.causal, c.maskKind, c.strides[0], c.strides[1], c.strides[2], c.strides[3], c.segments};
-    call.floats = {c.scale};
+    AttentionCall ints{s,
+                       c.causal,
+                       c.maskKind,
+                       {c.strides[0], c.strides[1], c.strides[2], c.strides[3]},
+                       c.segments,
+                       c.drops(),
+                       dropoutKey,
+                       c.samples,
+                       static_cast<int64_t>(c.p * 0x1p32),
+                       !c.origin.empty(),
+                       {c.wholeSize(0), c.wholeSize(1), c.wholeSize(2)}};
+    auto *first = reinterpret_cast<const int64_t *>(&ints);
+    call.ints.assign(first, first + attentionCallInts);
+    call.floats = {c.scale, 1 / (1 - c.p)};
     call.add(q).add(k).add(v);
     if (gradient)
       call.add(out).add(lse).add(dout);
@@ -55,6 +77,10 @@ template <typename T> struct Attention {
       call.add(boolean);
     if (c.segments)
       call.add(segments);
+    if (c.drops())
+      call.add(random[0]).add(random[1]).add(random[2]);
+    if (!c.origin.empty())
+      call.add(c.origin);
     workspace.assign(static_cast<size_t>(gradient ? attentionGradWorkspaceBytes(s, sizeof(T), 4)
                                                   : attentionWorkspaceBytes(s, sizeof(T), 4)),
                      0);
@@ -68,7 +94,7 @@ template <typename T> struct Attention {
   void backward(int threads = 1) { call(threads, true).run("attention_grad"); }
 
   bool visible(int64_t b, int64_t h, int64_t i, int64_t j) const {
-    if (c.causal && j > i + c.s.Sk - c.s.Sq)
+    if (c.causal && c.from(2) + j > c.from(1) + i + c.wholeSize(2) - c.wholeSize(1))
       return false;
     if (c.maskKind == 2 && !boolean[maskAt(b, h, i, j)])
       return false;
@@ -76,6 +102,19 @@ template <typename T> struct Attention {
   }
   size_t maskAt(int64_t b, int64_t h, int64_t i, int64_t j) const {
     return static_cast<size_t>(b * c.strides[0] + h * c.strides[1] + i * c.strides[2] + j * c.strides[3]);
+  }
+
+  /// 0, or what a probability is multiplied by: one block of Philox for each element.
+  double kept(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    if (!c.drops())
+      return 1;
+    int64_t rest = c.samples ? c.s.B / c.samples : c.s.B, sample = c.samples ? sampleBase + b / rest : 0;
+    int64_t element =
+        ((b % rest * c.wholeSize(0) + c.from(0) + h) * c.wholeSize(1) + c.from(1) + i) * c.wholeSize(2) + c.from(2) + j;
+    uint64_t key = seed ^ dropoutKey;
+    PhiloxCounter words = philox4x32({static_cast<uint32_t>(element / 4), static_cast<uint32_t>(sample), step, 2},
+                                     {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
+    return words[element % 4] < static_cast<uint32_t>(c.p * 0x1p32) ? 0 : 1 / (1 - c.p);
   }
 
   std::vector<T> expected() const {
@@ -98,7 +137,7 @@ template <typename T> struct Attention {
           for (int64_t d = 0; d < s.Dv; ++d) {
             double value = 0;
             for (int64_t j = 0; j < s.Sk; ++j)
-              value += sum > 0 ? p[j] / sum * v[(kv * s.Sk + j) * s.Dv + d] : 0;
+              value += sum > 0 ? p[j] / sum * kept(b, h, i, j) * v[(kv * s.Sk + j) * s.Dv + d] : 0;
             result[row * s.Dv + d] = static_cast<T>(value);
           }
         }
@@ -117,14 +156,19 @@ template <typename T> struct Attention {
 const Case cases[] = {
     {{1, 1, 1, 1, 1, 1, 1}, false, 0, {}, false, 0.5},
     {{2, 2, 2, 5, 5, 3, 4}, false, 0, {}, false, 0.5},
-    {{2, 4, 2, 6, 6, 3, 3}, true, 0, {}, false, 0.7},              // grouped queries
-    {{1, 4, 1, 3, 7, 2, 5}, true, 0, {}, false, 0.5},              // one key-value head, fewer queries than keys
-    {{1, 2, 2, 7, 3, 2, 2}, true, 0, {}, false, 0.5},              // more queries than keys: the first see none
-    {{2, 2, 1, 4, 5, 3, 2}, false, 1, {40, 20, 5, 1}, false, 0.5}, // additive, full
-    {{2, 2, 2, 4, 5, 3, 2}, false, 1, {5, 0, 0, 1}, false, 0.5},   // additive, by key
-    {{2, 2, 2, 4, 5, 3, 2}, false, 2, {20, 0, 5, 1}, false, 0.5},  // boolean
-    {{2, 2, 2, 6, 6, 3, 2}, true, 0, {}, true, 0.5},               // packed documents
-    {{1, 2, 2, 6, 6, 3, 2}, true, 2, {0, 0, 6, 1}, true, 0.5},     // everything
+    {{2, 4, 2, 6, 6, 3, 3}, true, 0, {}, false, 0.7},                    // grouped queries
+    {{1, 4, 1, 3, 7, 2, 5}, true, 0, {}, false, 0.5},                    // one key-value head, fewer queries than keys
+    {{1, 2, 2, 7, 3, 2, 2}, true, 0, {}, false, 0.5},                    // more queries than keys: the first see none
+    {{2, 2, 1, 4, 5, 3, 2}, false, 1, {40, 20, 5, 1}, false, 0.5},       // additive, full
+    {{2, 2, 2, 4, 5, 3, 2}, false, 1, {5, 0, 0, 1}, false, 0.5},         // additive, by key
+    {{2, 2, 2, 4, 5, 3, 2}, false, 2, {20, 0, 5, 1}, false, 0.5},        // boolean
+    {{2, 2, 2, 6, 6, 3, 2}, true, 0, {}, true, 0.5},                     // packed documents
+    {{1, 2, 2, 6, 6, 3, 2}, true, 2, {0, 0, 6, 1}, true, 0.5},           // everything
+    {{4, 2, 1, 5, 7, 3, 2}, false, 0, {}, false, 0.5, 0.3, 4},           // dropout, each member of the batch a sample
+    {{6, 1, 1, 5, 6, 3, 2}, true, 0, {}, false, 0.5, 0.5, 2},            // heads in the batch
+    {{2, 2, 2, 5, 5, 3, 2}, false, 1, {5, 0, 0, 1}, false, 0.5, 0.1, 0}, // of no sample
+    {{2, 2, 1, 3, 5, 3, 2}, true, 0, {}, false, 0.5, 0.4, 2, {2, 3, 1}, {6, 9, 11}}, // a piece of larger scores
+    {{2, 2, 2, 3, 5, 3, 2}, true, 0, {}, false, 0.5, 0, 0, {0, 6, 4}, {2, 9, 9}},    // without dropout
 };
 
 } // namespace
@@ -164,15 +208,69 @@ TEST(Attention, GradientAgreesWithCentralDifferences) {
   }
 }
 
-// Several blocks of rows, a causal limit inside them, and the number of threads.
+// Several blocks of rows and tiles of keys, a causal limit inside them, and the number of threads: by key-value heads
+// (fours of them for three threads are not even) and by blocks.
 TEST(Attention, BlocksAndThreads) {
-  Case c{{2, 4, 2, 150, 170, 8, 8}, true, 0, {}, false, 0.35};
-  Attention<float> one(c), three(c);
-  one.forward(1), three.forward(3);
-  EXPECT_LE(largestDifference(one.out, one.expected()), 1e-5);
-  one.backward(1), three.backward(3);
-  EXPECT_TRUE(sameBits(one.out, three.out) && sameBits(one.dq, three.dq) && sameBits(one.dk, three.dk) &&
-              sameBits(one.dv, three.dv));
+  for (const Case &c : {Case{{2, 4, 2, 150, 170, 8, 8}, true, 0, {}, false, 0.35, 0.1, 2},
+                        Case{{1, 2, 1, 150, 600, 8, 6}, true, 0, {}, false, 0.35},
+                        Case{{3, 1, 1, 100, 300, 4, 4}, false, 0, {}, false, 0.35, 0.5, 3}}) {
+    Attention<float> one(c);
+    one.forward(1);
+    EXPECT_LE(largestDifference(one.out, one.expected()), 1e-5);
+    one.backward(1);
+    for (int threads : {2, 3, 4}) {
+      Attention<float> several(c);
+      several.forward(threads);
+      several.backward(threads);
+      EXPECT_TRUE(sameBits(one.out, several.out) && sameBits(one.dq, several.dq) && sameBits(one.dk, several.dk) &&
+                  sameBits(one.dv, several.dv));
+    }
+    Attention<double> wide(c);
+    wide.forward(3);
+    wide.backward(3);
+    EXPECT_LE(largestDifference(one.dq, std::vector<float>(wide.dq.begin(), wide.dq.end())), 1e-4);
+    EXPECT_LE(largestDifference(one.dk, std::vector<float>(wide.dk.begin(), wide.dk.end())), 1e-4);
+    EXPECT_LE(largestDifference(one.dv, std::vector<float>(wide.dv.begin(), wide.dv.end())), 1e-4);
+  }
+}
+
+// Several blocks of draws in a row, begun anywhere in a block of Philox.
+TEST(Attention, DropsWhatTheDrawsSay) {
+  Case c{{2, 1, 1, 3, 1501, 2, 1501}, false, 0, {}, false, 0.35, 0.25, 2};
+  Attention<float> a(c);
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t j = 0; j < c.s.Sk; ++j)
+      for (int64_t d = 0; d < c.s.Dv; ++d)
+        a.v[(b * c.s.Sk + j) * c.s.Dv + d] = j == d;
+  a.forward(2);
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t i = 0; i < 3; ++i)
+      for (int64_t j = 0; j < c.s.Sk; ++j)
+        ASSERT_EQ(a.out[(b * 3 + i) * c.s.Dv + j] != 0, a.kept(b, 0, i, j) != 0);
+}
+
+// A piece of the queries, heads or keys draws and sees what the whole does there.
+TEST(Attention, PiecesDrawWhatTheWholeDraws) {
+  Case c{{2, 4, 4, 6, 6, 3, 2}, true, 0, {}, false, 0.5, 0.3, 2};
+  Attention<double> whole(c);
+  whole.forward();
+  Case half = c;
+  half.s.Hq = half.s.Hkv = 2, half.s.Sq = 3;
+  half.origin = {2, 3, 0};
+  half.whole[0] = 4, half.whole[1] = half.whole[2] = 6;
+  Attention<double> piece(half);
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t h = 0; h < 2; ++h) {
+      int64_t from = b * 4 + 2 + h, to = b * 2 + h;
+      std::copy_n(&whole.q[(from * 6 + 3) * 3], 3 * 3, &piece.q[to * 3 * 3]);
+      std::copy_n(&whole.k[from * 6 * 3], 6 * 3, &piece.k[to * 6 * 3]);
+      std::copy_n(&whole.v[from * 6 * 2], 6 * 2, &piece.v[to * 6 * 2]);
+    }
+  piece.forward();
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t h = 0; h < 2; ++h)
+      for (int64_t e = 0; e < 3 * 2; ++e)
+        EXPECT_NEAR(piece.out[(b * 2 + h) * 6 + e], whole.out[((b * 4 + 2 + h) * 6 + 3) * 2 + e], 1e-14);
 }
 
 // Trap 22: a row whose keys are all masked is 0, adds no gradient, and nothing is infinite.
@@ -216,9 +314,15 @@ TEST(Attention, RejectsBadArguments) {
   call.ints[2] = 3;
   EXPECT_EQ(call.verify("attention"), "attention: key-value heads do not divide the query heads");
   call.ints[2] = 2;
-  call.ints[3] = 7;
+  call.ints[3] = call.ints[20] = 7;
   EXPECT_EQ(call.verify("attention"), "attention: q needs 1344 bytes, found 1152");
-  call.ints[3] = 6;
+  call.ints[3] = call.ints[20] = 6;
   call.ints[13] = 1;
-  EXPECT_EQ(call.verify("attention"), "attention: takes 7 buffers, 14 integers and 1 floats, found 6, 14 and 1");
+  EXPECT_EQ(call.verify("attention"), "attention: takes 7 buffers, 22 integers and 2 floats, found 6, 22 and 2");
+  call.ints[13] = 0;
+  call.ints[16] = 3;
+  EXPECT_EQ(call.verify("attention"), "attention: samples is 3, expected 0 to 2");
+  call.ints[16] = 0;
+  call.ints[20] = 5;
+  EXPECT_EQ(call.verify("attention"), "attention: wholeQueries is 5, expected 6 to 268435456");
 }

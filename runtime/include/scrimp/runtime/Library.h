@@ -16,17 +16,27 @@
 //   conv2d_weight_grad  dw                                  buffers x, dy, dw, workspace
 //     ints              N, C, H, W, O, KH, KW, strideH, strideW, padTop, padLeft, padBottom, padRight, dilH, dilW,
 //                       groups
-//   attention           out = softmax(scale q k^T + mask) v
-//     buffers           q, k, v, [mask], [segments], out, lse, workspace
+//   attention           out = dropout(softmax(scale q k^T + mask)) v
+//     buffers           q, k, v, [mask], [segments], [seed, step, sample_base], [origin], out, lse, workspace
 //   attention_grad      dq, dk, dv
-//     buffers           q, k, v, out, lse, dout, [mask], [segments], dq, dk, dv, workspace
+//     buffers           q, k, v, out, lse, dout, [mask], [segments], [seed, step, sample_base], [origin], dq, dk, dv,
+//                       workspace
 //     ints              B, Hq, Hkv, Sq, Sk, D, Dv, causal, maskKind, maskStrideB, maskStrideH, maskStrideQ,
-//                       maskStrideK, hasSegments
+//                       maskStrideK, hasSegments, hasDropout, dropoutKey, samples, dropBelow, hasOrigin, wholeHeads,
+//                       wholeQueries, wholeKeys (struct AttentionCall)
 //                       q[B,Hq,Sq,D], k[B,Hkv,Sk,D], v[B,Hkv,Sk,Dv], out[B,Hq,Sq,Dv], lse[B,Hq,Sq] (log of the sum
-//                       of exponentials; 0 where all keys are masked). causal: query i sees keys j <= i + Sk - Sq.
+//                       of exponentials; 0 where all keys are masked).
+//                       The scores are a piece of wholeHeads x wholeQueries x wholeKeys ones, at origin (i64[3]; 0, 0,
+//                       0 without). causal: query i sees keys j <= i + wholeKeys - wholeQueries, by their indices in
+//                       the whole.
 //                       maskKind: 0 none, 1 additive (of dtype), 2 boolean (i1, true = attend). segments: i64[B,S],
 //                       S = Sq = Sk; a query sees only keys of its own segment.
-//     floats            scale
+//                       Dropout (seed, step, sample_base: i64): the probability at [b, h, i, j] becomes 0 where its
+//                       draw is below dropBelow, else it is multiplied. The draw is word e % 4 of the Philox block
+//                       with the key seed XOR dropoutKey and the counter (lo32(e / 4), lo32(sample), lo32(step), 2),
+//                       where rest = B / samples, sample = sample_base + b / rest, and e is the row-major index of
+//                       [b % rest, h, i, j] in rest x the whole. samples = 0: sample is 0 and rest B.
+//     floats            scale, what a kept probability is multiplied by
 #ifndef SCRIMP_RUNTIME_LIBRARY_H
 #define SCRIMP_RUNTIME_LIBRARY_H
 

@@ -101,10 +101,24 @@ struct AttentionShape {
   int64_t B, Hq, Hkv, Sq, Sk, D, Dv;
 };
 
+/* The integers of a call of attention or attention_grad, in this order (Library.h says what they mean). */
+struct AttentionCall {
+  AttentionShape shape;
+  int64_t causal, maskKind, maskStrides[4], hasSegments;
+  int64_t hasDropout, dropoutKey, samples, dropBelow;
+  int64_t hasOrigin, whole[3]; /* heads, queries, keys */
+};
+constexpr int64_t attentionCallInts = sizeof(AttentionCall) / sizeof(int64_t);
+
 /* Query rows at a time: a worker holds rows x Sk scores, at most about 1 MiB unless Sk is very long. */
 constexpr int64_t attentionRows(const AttentionShape &s, int64_t elementBytes) {
   int64_t fit = (1 << 20) / largerOf(s.Sk * elementBytes, 1) / 16 * 16;
   return smallerOf(largerOf(s.Sq, 1), largerOf(16, smallerOf(64, fit)));
+}
+
+/* Keys at a time to whose gradients a block of query rows adds: at most 16 tiles of them, none narrow. */
+constexpr int64_t attentionKeyTile(const AttentionShape &s) {
+  return largerOf(256, divideUp(divideUp(s.Sk, 16), 16) * 16);
 }
 
 constexpr int64_t attentionSlotBytes(const AttentionShape &s, int64_t elementBytes) {
