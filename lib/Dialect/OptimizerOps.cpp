@@ -49,3 +49,19 @@ void SumSquaresOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn
   emitBlock(thenBuilder, kBlock);
   emitBlock(elseBuilder, rest);
 }
+
+LogicalResult CheckFiniteOp::verify() {
+  if (tensorType(getX()).getNumElements() != 1)
+    return emitOpError() << "looks at one element, found " << getX().getType();
+  return success();
+}
+
+LogicalResult CheckFiniteOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  results[0] = *operands[0];
+  return success();
+}
+
+LogicalResult AfterOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  results[0] = *operands[0];
+  return success();
+}

@@ -58,6 +58,9 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
   app.add_flag("--clip-grad-norm", options.clipGradNorm,
                "Clip by the global norm (its bound is the run-time flag --clip-norm); all gradients are then alive at "
                "once");
+  app.add_flag("--skip-nonfinite-grad", options.skipNonfiniteGrad,
+               "Updates wait until all gradients are known to be finite, so that --on-nan skip of the executable skips "
+               "such a step too; all gradients are then alive at once. Clipping implies it");
   app.add_option(
          "--no-decay", options.noDecay,
          "Parameters without weight decay: glob patterns, or '1d' for biases and norms (rank 0 and 1); default: "

@@ -38,6 +38,7 @@ LogicalResult mlir::scrimp::buildPipeline(PassManager &manager, const CompileOpt
   optimizer += (Twine(" momentum=") + flag(options.momentum)).str();
   optimizer += (Twine(" nesterov=") + flag(options.nesterov)).str();
   optimizer += (Twine(" clip-grad-norm=") + flag(options.clipGradNorm)).str();
+  optimizer += (Twine(" wait-for-norm=") + flag(options.skipNonfiniteGrad)).str();
   if (!options.noDecay.empty())
     optimizer += " no-decay=" + llvm::join(options.noDecay, ",");
   if (failed(add(manager, optimizer + "}")))

@@ -13,7 +13,7 @@ namespace fb = ::scrimp::program;
 using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 
-static constexpr uint32_t kProgramVersion = 1;
+static constexpr uint32_t kProgramVersion = 2;
 
 int64_t mlir::scrimp::tensorBytes(RankedTensorType type) {
   return type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
@@ -277,8 +277,20 @@ LogicalResult ProgramWriter::addFunction(func::FuncOp function) {
     return failure();
   Value loss;
   Operation *lossOp = lossProducer(function, loss);
+  bool updatesSomething = llvm::any_of(llvm::seq(function.getNumResults()), [&](unsigned i) {
+    return bool(function.getResultAttr(i, ScrimpDialect::kUpdates));
+  });
   std::vector<Offset<fb::Command>> commands;
+  auto addCheck = [&](fb::CheckKind kind, StringRef name, Value value) {
+    auto check = fb::CreateCheckFinite(builder, kind, builder.CreateString(name.str()),
+                                       dtypeOf(tensorType(value).getElementType()), addresses->get(value));
+    commands.push_back(fb::CreateCommand(builder, fb::CommandBody::CheckFinite, check.Union()));
+  };
   for (Operation &op : function.getBody().front().without_terminator()) {
+    if (auto check = dyn_cast<CheckFiniteOp>(op)) {
+      addCheck(fb::CheckKind::gradient, check.getOf(), check.getY());
+      continue;
+    }
     auto kernel = dyn_cast<KernelOp>(op);
     if (kernel && kernel.getKernelFamily() == KernelFamily::View)
       continue;
@@ -292,16 +304,19 @@ LogicalResult ProgramWriter::addFunction(func::FuncOp function) {
     }
     if (failed(addCommand(op, *addresses, commands)))
       return failure();
-    if (&op == lossOp)
-      commands.push_back(fb::CreateCommand(builder, fb::CommandBody::CheckLoss, fb::CreateCheckLoss(builder).Union()));
+    if (&op == lossOp && updatesSomething)
+      addCheck(fb::CheckKind::loss, "loss", loss);
   }
   std::vector<Offset<fb::Output>> outputs;
-  for (auto [i, value] : llvm::enumerate(function.getBody().front().getTerminator()->getOperands()))
+  bool waits = false;
+  for (auto [i, value] : llvm::enumerate(function.getBody().front().getTerminator()->getOperands())) {
+    waits |= bool(function.getResultAttr(i, ScrimpDialect::kGate));
     if (auto output = function.getResultAttrOfType<StringAttr>(i, ScrimpDialect::kOutput))
       outputs.push_back(fb::CreateOutput(builder, builder.CreateString(output.str()),
                                          dtypeOf(tensorType(value).getElementType()), addresses->get(value)));
+  }
   graphs.push_back(fb::CreateGraph(builder, builder.CreateString(function.getName().str()),
-                                   builder.CreateVector(commands), builder.CreateVector(outputs)));
+                                   builder.CreateVector(commands), builder.CreateVector(outputs), waits));
   return success();
 }
 

@@ -182,23 +182,25 @@ private:
           updates.push_back({&bucket, member, static_cast<unsigned>(index), owned, updates.size()});
         }
     UpdateBuilder update(train, rule, buckets, whole);
-    Value norm = update.build(updates, clipGradNorm);
-    insertOutput(train, norm, "grad_norm");
+    bool wait = clipGradNorm || waitForNorm;
+    Value norm = update.build(updates, clipGradNorm, wait);
+    insertOutput(train, norm, "grad_norm", wait);
     update.pack();
   }
 
-  /// Adds an output after the others and before the updates.
-  void insertOutput(func::FuncOp function, Value value, StringRef name) {
+  /// Adds an output after the others and before the updates; with `isGate` no update may come before it.
+  void insertOutput(func::FuncOp function, Value value, StringRef name, bool isGate) {
     unsigned position = 0;
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (function.getResultAttr(i, ScrimpDialect::kOutput))
         position = i + 1;
     Builder builder(function.getContext());
+    SmallVector<NamedAttribute> attributes{{ScrimpDialect::kOutput, builder.getStringAttr(name)}};
+    if (isGate)
+      attributes.emplace_back(ScrimpDialect::kGate, builder.getUnitAttr());
     Operation *terminator = function.getBody().front().getTerminator();
     terminator->insertOperands(position, value);
-    (void)function.insertResult(position, value.getType(),
-                                builder.getDictionaryAttr(builder.getNamedAttr(ScrimpDialect::kOutput,
-                                                                               builder.getStringAttr(name))));
+    (void)function.insertResult(position, value.getType(), builder.getDictionaryAttr(attributes));
   }
 };
 } // namespace

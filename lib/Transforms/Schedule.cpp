@@ -34,13 +34,13 @@ public:
         if (Operation *producer = operand.getDefiningOp())
           addEdge(position.lookup(producer), i);
     addStorageEdges();
-    addLossEdges();
+    addGateEdges();
   }
 
   SmallVector<Operation *, 0> ops;
   SmallVector<SmallVector<unsigned, 4>, 0> successors; // with repetitions
   /// Whether the given order goes against an edge: it reads an argument that is updated by then, or has an update
-  /// before the loss that can come after it.
+  /// before a gate that can come after it.
   bool isOrderIllegal = false;
 
 private:
@@ -121,25 +121,30 @@ private:
     }
   }
 
-  /// Updates of arguments come after the loss, apart from those that it depends on.
-  void addLossEdges() {
-    Operation *loss = nullptr;
+  /// Updates of arguments come after the loss and other gates, apart from those that the gate depends on.
+  void addGateEdges() {
+    SmallVector<unsigned> gates;
     for (auto [i, value] : llvm::enumerate(function.getBody().front().getTerminator()->getOperands())) {
       auto output = function.getResultAttrOfType<StringAttr>(i, ScrimpDialect::kOutput);
-      if (output && output.getValue() == "loss")
-        loss = value.getDefiningOp();
+      if (!(output && output.getValue() == "loss") && !function.getResultAttr(i, ScrimpDialect::kGate))
+        continue;
+      Operation *gate = value.getDefiningOp();
+      while (gate && isViewLike(gate))
+        gate = gate->getOperand(cast<AliasOp>(gate).getAliasOperand()).getDefiningOp();
+      if (gate)
+        gates.push_back(position.lookup(gate));
     }
-    while (loss && isViewLike(loss))
-      loss = loss->getOperand(cast<AliasOp>(loss).getAliasOperand()).getDefiningOp();
-    if (!loss)
-      return;
-    unsigned lossPosition = position.lookup(loss);
-    llvm::BitVector before(ops.size()); // what the loss depends on
     SmallVector<SmallVector<unsigned, 4>, 0> predecessors(ops.size());
     for (auto [i, list] : llvm::enumerate(successors))
       for (unsigned s : list)
         predecessors[s].push_back(i);
-    SmallVector<unsigned> worklist{lossPosition};
+    for (unsigned gate : gates)
+      addEdgesFrom(gate, predecessors);
+  }
+
+  void addEdgesFrom(unsigned gate, ArrayRef<SmallVector<unsigned, 4>> predecessors) {
+    llvm::BitVector before(ops.size()); // what the gate depends on
+    SmallVector<unsigned> worklist{gate};
     while (!worklist.empty()) {
       unsigned i = worklist.pop_back_val();
       if (before.test(i))
@@ -152,7 +157,7 @@ private:
         return isa<BlockArgument>(aliases.getStorages()[aliases.getPlace(result).storage].root);
       });
       if (isUpdate && !before.test(i))
-        addEdge(lossPosition, i);
+        addEdge(gate, i);
     }
   }
 

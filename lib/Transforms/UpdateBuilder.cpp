@@ -36,6 +36,15 @@ static Value castTo(OpBuilder &builder, Location loc, Value value, Type type) {
   return value.getType() == type ? value : CastOp::create(builder, loc, type, value);
 }
 
+static Value lossOf(func::FuncOp function) {
+  for (OpOperand &operand : function.getBody().front().getTerminator()->getOpOperands()) {
+    auto output = function.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), ScrimpDialect::kOutput);
+    if (output && output.getValue() == "loss")
+      return operand.get();
+  }
+  return nullptr;
+}
+
 UpdateBuilder::UpdateBuilder(func::FuncOp function, const UpdateRule &rule, ArrayRef<Bucket> buckets,
                              ArrayRef<BlockArgument> whole)
     : function(function), rule(rule), whole(whole), block(function.getBody().front()) {
@@ -53,7 +62,7 @@ UpdateBuilder::UpdateBuilder(func::FuncOp function, const UpdateRule &rule, Arra
   }
 }
 
-Value UpdateBuilder::build(MutableArrayRef<Update> updates, bool clip) {
+Value UpdateBuilder::build(MutableArrayRef<Update> updates, bool clip, bool wait) {
   for (Update &update : updates)
     update.after = earliestPlace(update);
   // In the order in which gradients come, so that the norm's running sum follows them.
@@ -69,7 +78,7 @@ Value UpdateBuilder::build(MutableArrayRef<Update> updates, bool clip) {
     if (i == 0 || updates[i - 1].after != update.after)
       setInsertionPointAfter(builder, update.after, block);
     squares = addSquares(builder, update, squares);
-    if (!clip)
+    if (!wait)
       buildUpdate(builder, update, nullptr);
   }
   builder.setInsertionPoint(block.getTerminator());
@@ -77,10 +86,12 @@ Value UpdateBuilder::build(MutableArrayRef<Update> updates, bool clip) {
   if (!squares)
     squares = splatConstant(builder, loc, RankedTensorType::get({}, builder.getF64Type()), 0);
   Value norm = SqrtOp::create(builder, loc, squares);
-  if (clip) {
-    Value coefficient = clipCoefficient(builder, loc, norm);
-    for (Update &update : updates)
+  if (wait) {
+    Value coefficient = clip ? clipCoefficient(builder, loc, norm) : nullptr;
+    for (Update &update : updates) {
+      update.gradient = AfterOp::create(builder, locationOf(update), update.gradient.getType(), update.gradient, norm);
       buildUpdate(builder, update, coefficient);
+    }
   }
   return norm;
 }
@@ -115,7 +126,7 @@ Location UpdateBuilder::locationOf(const Update &update) {
   return FusedLoc::get({name}, StringAttr::get(context, "update"), context);
 }
 
-/// squares + |gradient|^2 (null: 0).
+/// squares + |gradient|^2 (null: 0), checked.
 Value UpdateBuilder::addSquares(OpBuilder &builder, const Update &update, Value squares) {
   if (update.member->type.getNumElements() == 0)
     return squares;
@@ -123,7 +134,13 @@ Value UpdateBuilder::addSquares(OpBuilder &builder, const Update &update, Value 
   Value sums = SumSquaresOp::create(builder, loc, flat(builder, loc, update.gradient));
   Value sum = tensorType(sums).getNumElements() == 1 ? reshapeTo(builder, loc, sums, {})
                                                      : ReduceOp::create(builder, loc, ReduceKind::sum, sums, {0});
-  return squares ? AddOp::create(builder, loc, squares, sum) : sum;
+  // A loss that is not finite is told before what follows from it.
+  if (squares)
+    sum = AddOp::create(builder, loc, squares, sum);
+  else if (Value loss = lossOf(function))
+    sum = AfterOp::create(builder, loc, sum.getType(), sum, loss);
+  // The first parameter after which the sum is not finite is the first whose gradient is not.
+  return CheckFiniteOp::create(builder, loc, sum.getType(), sum, update.member->name);
 }
 
 /// min(clip_norm / (norm + 1e-6), 1) of torch.nn.utils.clip_grad_norm_; a NaN stays one.

@@ -24,9 +24,9 @@ public:
   UpdateBuilder(func::FuncOp function, const UpdateRule &rule, ArrayRef<Bucket> buckets,
                 ArrayRef<BlockArgument> whole);
 
-  /// Places the updates, builds them and returns the gradients' norm (f64). Without `clip` an update stands right after
-  /// its gradient and the last reader of the old parameter; with it, at the end.
-  Value build(MutableArrayRef<Update> updates, bool clip);
+  /// Places the updates, builds them and returns the gradients' norm (f64). An update stands right after its gradient
+  /// and the last reader of the old parameter; with `wait` (and so with `clip`), after the norm.
+  Value build(MutableArrayRef<Update> updates, bool clip, bool wait);
 
   /// Puts the new pieces into their buckets, which become results.
   void pack();

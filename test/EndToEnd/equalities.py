@@ -148,7 +148,7 @@ def sigterm(folder):
     check(process.returncode == 0, f"status {process.returncode} after SIGTERM\n{output}{errors}")
     stopped = int(harness.newest(folder / "stopped").name[5:])
     check(5 <= stopped < steps, f"stopped after step {stopped}")
-    check(f"train: warning: stopped by a signal after step {stopped}, which is saved" in errors, errors)
+    check(f"train: warning: stopped by a signal (Terminated) after step {stopped}, which is saved" in errors, errors)
     total = stopped + 5
     data = harness.data_flags(MODELS / "gpt2", GPT2)
     whole = train_steps(executable, folder / "whole.jsonl", "--steps", total, "--save", folder / "whole", *data)

@@ -20,4 +20,33 @@ def Scrimp_SumSquaresOp : Scrimp_RowsOp<"sum_squares"> {
   let extraClassDefinition = rowsDefinition;
 }
 
+def Scrimp_CheckFiniteOp : Scrimp_Op<"check_finite", [Pure, AllTypesMatch<["x", "y"]>, Scrimp_Eval, CostOp, AliasOp,
+    DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily"]>]> {
+  let summary = "A number that ends the step if it is NaN or infinite";
+  let description = [{
+    The operand, in its own bytes. The host looks at it before anything that comes later runs; where it is not finite the
+    rest of the step is left out, and `of` names the parameter whose gradient it tells of. What must not happen then
+    depends on the result.
+  }];
+  let arguments = (ins Scrimp_WideFloatTensor:$x, StrAttr:$of);
+  let results = (outs Scrimp_WideFloatTensor:$y);
+  let assemblyFormat = "$x `of` $of attr-dict `:` type($x)";
+  let hasVerifier = 1;
+  let extraClassDefinition = [{
+    ::mlir::scrimp::KernelFamily $cppClass::getKernelFamily() { return ::mlir::scrimp::KernelFamily::View; }
+  }];
+}
+
+def Scrimp_AfterOp : Scrimp_Op<"after", [Pure, AllTypesMatch<["x", "y"]>, Scrimp_Eval, CostOp, AliasOp,
+    DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily"]>]> {
+  let summary = "A value that may not be read before another is known";
+  let description = [{ `x`, in its own bytes. Whoever reads the result runs after `event` has been computed. }];
+  let arguments = (ins Scrimp_Tensor:$x, Scrimp_Tensor:$event);
+  let results = (outs Scrimp_Tensor:$y);
+  let assemblyFormat = "$event `,` $x attr-dict `:` type($event) `,` type($x)";
+  let extraClassDefinition = [{
+    ::mlir::scrimp::KernelFamily $cppClass::getKernelFamily() { return ::mlir::scrimp::KernelFamily::View; }
+  }];
+}
+
 #endif

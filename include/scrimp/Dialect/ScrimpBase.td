@@ -21,14 +21,16 @@ def Scrimp_Dialect : Dialect {
     Function arguments carry their role in attributes: `scrimp.name` (the model's name), and one of `scrimp.input` (the
     batch dimension, or -1), `scrimp.param` ("trainable" or "frozen"), `scrimp.state` (kept across steps, updated by
     the graph), `scrimp.scalar` (a value that the runtime computes before each step: "lr", "step", ...). Results:
-    `scrimp.output` (a value that the host reads: "loss", "grad_norm"), `scrimp.updates` (the index of the argument
-    that this result replaces, in its very bytes).
+    `scrimp.output` (a value that the host reads: "loss", "grad_norm"), `scrimp.gate` (beside it: no argument is updated
+    before this value is known; holds for the loss anyway), `scrimp.updates` (the index of the argument that this result
+    replaces, in its very bytes).
   }];
   let hasConstantMaterializer = 1;
   let extraClassDeclaration = [{
     static constexpr llvm::StringLiteral kName = "scrimp.name", kInput = "scrimp.input", kParam = "scrimp.param",
                                          kState = "scrimp.state", kScalar = "scrimp.scalar",
-                                         kOutput = "scrimp.output", kUpdates = "scrimp.updates";
+                                         kOutput = "scrimp.output", kGate = "scrimp.gate",
+                                         kUpdates = "scrimp.updates";
   }];
 }
 

@@ -20,7 +20,7 @@ struct CompileOptions {
   std::string initFrom;                 // safetensors file or index: first values by name
   std::string optimizer = "adamw";      // sgd, adam, adamw
   bool momentum = false, nesterov = false; // sgd
-  bool clipGradNorm = false;
+  bool clipGradNorm = false, skipNonfiniteGrad = false;
   std::vector<std::string> noDecay;     // parameters without weight decay: patterns, or "1d" for rank 0 and 1
   bool fuse = true, schedule = true;    // off: for comparison; the bits are the same
   int64_t workers = 0;                  // most threads of the executable; 0: this machine's

@@ -75,10 +75,12 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
     nothing and its scalar does not exist. Weight decay spares the parameters that `no-decay` names: glob patterns over
     names and aliases, or `1d` for those of rank 0 and 1 (biases and norms). By default it spares none, as in PyTorch.
 
-    Without `clip-grad-norm` each update comes as early as it may: right after the gradient, or after the last reader of
-    the old parameter, so that the gradient can be freed within the backward pass. With it all updates come after the
-    norm, their gradients scaled by min(1, clip_norm / (norm + 1e-6)). The output `grad_norm` (f64) is the norm before
-    clipping, over every element of every gradient once; squares are summed in f64 in the order of the updates.
+    Each update comes as early as it may: right after the gradient, or after the last reader of the old parameter, so that
+    the gradient can be freed within the backward pass. With `clip-grad-norm` all come after the norm, their gradients
+    scaled by min(1, clip_norm / (norm + 1e-6)); with `wait-for-norm` they come after it unscaled, and the output is a
+    gate (scrimp.gate). The output `grad_norm` (f64) is the norm before clipping, over every element of every gradient
+    once; squares are summed in f64 in the order of the updates. The sum is checked (scrimp.check_finite) after each
+    parameter, which tells the first whose gradient is not finite.
 
     Requires: @train from scrimp-autodiff (results with scrimp.gradient).
     Ensures: no scrimp.gradient is left; results are outputs, then updates of states and buckets; no op reads a piece of
@@ -93,6 +95,7 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
     Option<"nesterov", "nesterov", "bool", "false", "sgd: Nesterov momentum">,
     Option<"decay", "decay", "bool", "true", "apply weight decay (scalar weight_decay or decay_factor)">,
     Option<"clipGradNorm", "clip-grad-norm", "bool", "false", "clip by the global norm (scalar clip_norm)">,
+    Option<"waitForNorm", "wait-for-norm", "bool", "false", "no update comes before the norm; clipping implies it">,
     ListOption<"noDecay", "no-decay", "std::string", "parameters without weight decay: patterns, or 1d for rank 0 and 1">
   ];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
@@ -169,7 +172,8 @@ def Schedule : Pass<"scrimp-schedule", "::mlir::func::FuncOp"> {
     List scheduling over the dependences of values and the order of reads and writes of shared bytes (a bucket is read
     before a piece of it is replaced): what frees most runs first, so an update runs as soon as its gradient is there; of
     what only adds, the earlier in the given order, or that which is needed earliest, whichever has the lower peak. Where
-    a result is the loss, updates of arguments come after it: a step whose loss is not finite then changes nothing.
+    a result is the loss or a gate (scrimp.gate), updates of arguments come after it: a step that ends there has changed
+    nothing.
 
     An op that means an argument's old contents is moved before the update if the given order has it after.
 

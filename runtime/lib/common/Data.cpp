@@ -75,6 +75,13 @@ Status Dataset::checkValues(const Source &source, const char *data, int64_t coun
   return Status::ok();
 }
 
+std::string Dataset::pathOf(const Input *input) const {
+  for (const Source &source : sources)
+    if (source.input == input)
+      return source.path;
+  return "";
+}
+
 bool Dataset::canMask() const {
   return std::any_of(sources.begin(), sources.end(), [](const Source &source) {
     return source.input->batch_dim() >= 0 && source.input->has_ignore() && !isFloat(source.input->dtype());

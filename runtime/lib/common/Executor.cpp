@@ -8,7 +8,7 @@ using namespace program;
 
 Executor::Executor(const Program *program, const Graph *graph, const scrimp_kernel *kernels, char *arena,
                    ThreadPool &pool)
-    : arena(arena), pool(pool), loss(findOutput(graph, "loss")) {
+    : arena(arena), pool(pool) {
   size_t count = 0;
   for (const program::Command *command : items(graph->commands())) {
     if (const Launch *launch = command->body_as_Launch())
@@ -28,7 +28,6 @@ Executor::Executor(const Program *program, const Graph *graph, const scrimp_kern
   };
   for (const program::Command *command : items(graph->commands())) {
     Command prepared;
-    prepared.kind = Kind::checkLoss;
     prepared.firstPointer = pointers.size();
     if (const Launch *launch = command->body_as_Launch()) {
       prepared.kind = Kind::launch;
@@ -57,12 +56,14 @@ Executor::Executor(const Program *program, const Graph *graph, const scrimp_kern
       prepared.units = static_cast<int64_t>(copy->source()->bytes());
       add(copy->target());
       add(copy->source());
+    } else {
+      prepared.check = command->body_as_CheckFinite();
     }
     commands.push_back(prepared);
   }
 }
 
-bool Executor::run() {
+const CheckFinite *Executor::run() {
   for (const Command &command : commands) {
     char *const *buffers = pointers.data() + command.firstPointer;
     switch (command.kind) {
@@ -81,17 +82,21 @@ bool Executor::run() {
       pool.parallelFor(command.units, 1 << 18, body);
       break;
     }
-    case Kind::checkLoss:
-      if (!std::isfinite(output(loss)))
-        return false;
+    case Kind::check:
+      if (!std::isfinite(checked(command.check)))
+        return command.check;
       break;
     }
   }
-  return true;
+  return nullptr;
 }
 
 double Executor::output(const Output *output) const {
   return loadElement(output->dtype(), arena + output->offset(), 0);
+}
+
+double Executor::checked(const CheckFinite *check) const {
+  return loadElement(check->dtype(), arena + check->offset(), 0);
 }
 
 } // namespace scrimp::runtime

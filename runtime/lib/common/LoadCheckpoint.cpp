@@ -118,6 +118,8 @@ Result<CheckpointOnDisk> openCheckpoint(const std::string &path) {
   state.position = read.integer("position");
   state.seed = static_cast<uint64_t>(read.integer("seed"));
   state.samples = read.integer("samples");
+  if (read.find("total_steps"))
+    state.total = read.integer("total_steps");
   state.shuffle = read.boolean("shuffle");
   state.schedule.kind = static_cast<ScheduleKind>(read.integer("schedule"));
   state.schedule.warmup = read.integer("warmup");

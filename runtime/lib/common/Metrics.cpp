@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 namespace scrimp::runtime {
@@ -56,11 +57,17 @@ Status MetricsFile::step(const StepReport &r, uint64_t peakBytes) {
     snprintf(norm, sizeof(norm), ", \"grad_norm\": %s", Number(r.gradNorm).text);
   int length = snprintf(text, sizeof(text),
                         "{\"step\": %lld, \"loss\": %s%s, \"lr\": %s, \"samples\": %lld, \"tokens\": %lld, "
-                        "\"seconds\": %s, \"arena_bytes\": %llu, \"peak_rss_bytes\": %llu%s}\n",
+                        "\"seconds\": %s, \"arena_bytes\": %llu, \"peak_rss_bytes\": %llu%s",
                         (long long)r.step, Number(r.loss).text, norm, Number(r.lr).text, (long long)r.samples,
                         (long long)r.tokens, Number(r.seconds).text, (unsigned long long)r.arenaBytes,
                         (unsigned long long)peakBytes, r.skipped ? ", \"skipped\": true" : "");
-  return append(text, length);
+  if (r.nonFinite) { // such a step may allocate
+    std::string name = nlohmann::json(r.nonFinite).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    std::string line = std::string(text, static_cast<size_t>(length)) + ", \"nonfinite\": " + name + "}\n";
+    return append(line.data(), static_cast<int>(line.size()));
+  }
+  memcpy(text + length, "}\n", 2);
+  return append(text, length + 2);
 }
 
 Status MetricsFile::append(const char *text, int length) {

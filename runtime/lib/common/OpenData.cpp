@@ -1,4 +1,5 @@
 // Which file feeds which input: parsing --data and checking files against the program's inputs.
+#include "Tokens.h"
 #include "scrimp/runtime/Data.h"
 #include <algorithm>
 
@@ -64,12 +65,11 @@ Status Dataset::openSource(const Input *input, const DataSpec &spec, int tokenBy
     if (isFloat(input->dtype()) && input->valid_begin() == input->valid_end())
       return Status::error("%s: '%s' holds tokens, but input %s is not an index", flag, spec.path.c_str(),
                            describe(input).c_str());
-    int bytes = endsWith(spec.path, ".u32.bin") ? 4 : tokenBytes;
-    source.tensor.type = bytes == 4 ? FileType::u32 : FileType::u16;
-    if (source.file.bytes() % static_cast<uint64_t>(bytes))
-      return Status::error("%s: '%s' has %llu bytes, which is no whole number of %d-byte tokens; see --token-bytes",
-                           flag, spec.path.c_str(), (unsigned long long)source.file.bytes(), bytes);
-    int64_t tokens = static_cast<int64_t>(source.file.bytes()) / bytes;
+    Result<StoredTensor> opened = openTokens(source.file, spec.path, input, tokenBytes, flag);
+    if (opened.failed())
+      return opened.status();
+    source.tensor = std::move(*opened);
+    int64_t tokens = source.tensor.elements();
     source.windows = true;
     source.shift = spec.tokenShift;
     int64_t ahead = std::max<int64_t>(spec.tokenShift, 1);

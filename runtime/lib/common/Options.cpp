@@ -86,7 +86,8 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
       ->type_name("NAME=FILE")
       ->take_all();
   app.add_option("--eval-data", evalData, "the same for evaluation")->type_name("NAME=FILE")->take_all();
-  app.add_option("--token-bytes", options.tokenBytes, "bytes of a token in .bin files, 2 (default) or 4");
+  auto *tokenBytesFlag =
+      app.add_option("--token-bytes", options.tokenBytes, "bytes of a token in raw .bin files, 2 (default) or 4; llm.c's say themselves");
   auto *stepsFlag = app.add_option("--steps", steps, "steps in all, those before a resume included");
   auto *epochsFlag = app.add_option("--epochs", epochs, "passes over the data instead (default 1)");
   for (size_t i = 0; i < std::size(hyperparameterTable); ++i) {
@@ -106,7 +107,7 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
   app.add_option("--threads", threads, format("threads (default %d, at most %d)", options.threads, mostThreads));
   app.add_flag("--no-shuffle", noShuffle, "take samples in the order of the file");
   app.add_option("--eval-every", options.evalEvery, "evaluate every N steps and at the end");
-  app.add_option("--save", options.saveFolder, "folder for checkpoints; saved at the end and on SIGTERM")
+  app.add_option("--save", options.saveFolder, "folder for checkpoints; saved at the end and on SIGTERM, SIGINT, SIGUSR1 and their like")
       ->type_name("DIR");
   app.add_option("--save-every", options.saveEvery, "save every N steps too");
   app.add_option("--keep", options.keep, "checkpoints to keep (default all)");
@@ -115,7 +116,10 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
   app.add_option("--init-from", options.initFrom, "initial weights: w.safetensors or model.safetensors.index.json")
       ->type_name("FILE");
   app.add_option("--metrics", options.metrics, "file of JSON lines, one object a step")->type_name("FILE");
-  app.add_option("--on-nan", onNan, "stop (default) or skip a step whose loss is not finite");
+  app.add_option("--on-nan", onNan, "stop (default) or skip a step whose loss or gradient is not finite");
+
+  app.add_flag("--verify", options.verify,
+               "compare the matrix products of all shapes that this program has with plain sums, and end");
 
   try {
     app.parse(argc, argv);
@@ -159,16 +163,16 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
                            (long long)bound.least, (long long)bound.most);
   options.threads = threads;
   options.shuffle = !noShuffle;
-  if (options.tokenBytes != 2 && options.tokenBytes != 4)
+  if (tokenBytesFlag->count() && options.tokenBytes != 2 && options.tokenBytes != 4)
     return Status::error("--token-bytes is %d, expected 2 or 4", options.tokenBytes);
 
-  if (schedule == "constant")
-    options.schedule.kind = ScheduleKind::constant;
-  else if (schedule == "linear")
-    options.schedule.kind = ScheduleKind::linear;
-  else if (schedule == "cosine")
-    options.schedule.kind = ScheduleKind::cosine;
-  else
+  bool knownSchedule = false;
+  for (ScheduleKind kind : {ScheduleKind::constant, ScheduleKind::linear, ScheduleKind::cosine})
+    if (schedule == scheduleName(kind)) {
+      options.schedule.kind = kind;
+      knownSchedule = true;
+    }
+  if (!knownSchedule)
     return Status::error("--lr-schedule is '%s', expected constant, linear or cosine", schedule.c_str());
   options.scheduleGiven = scheduleFlag->count();
   options.warmupGiven = warmupFlag->count();

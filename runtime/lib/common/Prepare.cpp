@@ -1,6 +1,8 @@
 // Everything before the first step.
 #include "Trainer.h"
+#include "scrimp/runtime/BlasCheck.h"
 #include "scrimp/runtime/Weights.h"
+#include <cmath>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,6 +66,22 @@ Status Trainer::findTotalSteps() {
   return Status::ok();
 }
 
+/// A schedule that decays by the steps in all: other steps bend it where the run goes on, which may be meant.
+void Trainer::tellScheduleJump(const RunState &saved) {
+  const Schedule &schedule = options.schedule;
+  double lr = options.values.lr;
+  int64_t next = saved.updates + 1;
+  double planned = scheduledRate(schedule, lr, next, saved.total), now = scheduledRate(schedule, lr, next, totalSteps);
+  if (!saved.total || saved.total == totalSteps || saved.step >= totalSteps ||
+      std::abs(now - planned) <= 1e-9 * std::abs(lr))
+    return;
+  warn(format("the checkpoint's run had %lld steps, this one has %lld: under --lr-schedule %s the learning rate jumps "
+              "from %.6g, its last, to %.6g at step %lld, where %.6g was planned; give --steps %lld to go on as planned",
+              (long long)saved.total, (long long)totalSteps, scheduleName(schedule.kind),
+              scheduledRate(schedule, lr, std::max<int64_t>(saved.updates, 1), saved.total), now,
+              (long long)saved.step + 1, planned, (long long)saved.total));
+}
+
 static bool isSameFile(const std::string &a, const std::string &b) {
   struct stat left, right;
   return stat(a.c_str(), &left) == 0 && stat(b.c_str(), &right) == 0 && left.st_dev == right.st_dev &&
@@ -118,6 +136,9 @@ Status Trainer::prepare() {
   if (Status status = findTotalSteps(); status.failed())
     return status;
   state.seed = options.seed;
+  if (checkpoint)
+    tellScheduleJump(checkpoint->state);
+  state.total = totalSteps;
   state.samples = data->samples();
   state.shuffle = options.shuffle;
   state.schedule = options.schedule;
@@ -125,6 +146,8 @@ Status Trainer::prepare() {
   order.emplace(std::max<int64_t>(data->samples(), 1), options.seed, options.shuffle);
 
   initializeLibrary();
+  if (Status status = checkBlas(program); status.failed())
+    return status;
   pool.emplace(options.threads);
   if (Status status = arena.allocate(program->arena_bytes(), program->alignment()); status.failed())
     return status;
@@ -147,6 +170,8 @@ Status Trainer::prepare() {
   trainGraph.emplace(program, train, image.kernels, arena.base(), *pool);
   lossOutput = findOutput(train, "loss");
   normOutput = findOutput(train, "grad_norm");
+  updatesWait = train->updates_wait();
+  noteFiniteWeights();
   if (evalData)
     evalGraph.emplace(program, evalProgram, image.kernels, arena.base(), *pool);
   for (const Scalar *scalar : items(program->scalars()))

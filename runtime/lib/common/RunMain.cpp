@@ -1,5 +1,6 @@
 // runMain: the one place where errors become text on stderr and an exit status.
 #include "Trainer.h"
+#include "scrimp/runtime/BlasCheck.h"
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -17,6 +18,20 @@ static Status runProgram(int argc, char **argv, const ProgramImage &image, const
   if (!help.empty()) {
     printf("%s", help.c_str());
     return Status::ok();
+  }
+  if (options->verify) {
+    initializeLibrary();
+    if (Status status = checkBlas(*program); status.failed())
+      return status;
+    ThreadPool pool(options->threads);
+    Arena arena;
+    if (Status status = arena.allocate((*program)->arena_bytes(), (*program)->alignment()); status.failed())
+      return status;
+    std::string summary;
+    Status status = verifyLibraryCalls(*program, arena.base(), pool, summary);
+    if (!status.failed())
+      printf("%s\n", summary.c_str());
+    return status;
   }
   Trainer trainer(image, *program, std::move(*options), name);
   Status status = trainer.prepare();

@@ -120,6 +120,7 @@ static json describeState(const program::Program *program, const RunState &state
           {"epoch", state.samples ? state.position / state.samples : 0},
           {"seed", state.seed},
           {"samples", state.samples},
+          {"total_steps", state.total},
           {"shuffle", state.shuffle},
           {"schedule", static_cast<int>(state.schedule.kind)},
           {"warmup", state.schedule.warmup},

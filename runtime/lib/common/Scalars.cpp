@@ -7,6 +7,18 @@
 
 namespace scrimp::runtime {
 
+const char *scheduleName(ScheduleKind kind) {
+  switch (kind) {
+  case ScheduleKind::constant:
+    return "constant";
+  case ScheduleKind::linear:
+    return "linear";
+  case ScheduleKind::cosine:
+    return "cosine";
+  }
+  return "";
+}
+
 double scheduledRate(const Schedule &schedule, double lr, int64_t t, int64_t total) {
   if (t <= schedule.warmup)
     return lr * (static_cast<double>(t) / static_cast<double>(schedule.warmup));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 
 namespace scrimp::runtime {
 
@@ -15,26 +16,36 @@ static double now() {
 
 static volatile sig_atomic_t signalRaised = 0;
 
+// Ctrl-C and kill; what schedulers send ahead of a time limit (SLURM's --signal, PBS, LSF: USR1, USR2), of a limit on CPU
+// time (XCPU), or when the terminal goes (HUP).
+static constexpr int savingSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU, SIGHUP};
+
 struct SignalGuard::Saved {
-  struct sigaction term, interrupt;
+  struct sigaction actions[std::size(savingSignals)];
 };
 
 SignalGuard::SignalGuard() : saved(new Saved) {
   signalRaised = 0;
-  struct sigaction action = {};
-  action.sa_handler = [](int) { signalRaised = 1; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGTERM, &action, &saved->term);
-  sigaction(SIGINT, &action, &saved->interrupt);
+  for (size_t i = 0; i < std::size(savingSignals); ++i) {
+    int number = savingSignals[i];
+    struct sigaction action = {};
+    action.sa_handler = [](int raised) { signalRaised = raised; };
+    // Whoever asks twice by hand does not want to wait; a scheduler repeats itself, and must not break the save.
+    if (number == SIGTERM || number == SIGINT)
+      action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(number, nullptr, &saved->actions[i]);
+    if (saved->actions[i].sa_handler != SIG_IGN) // nohup, or a background job's SIGINT
+      sigaction(number, &action, nullptr);
+  }
 }
 
 SignalGuard::~SignalGuard() {
-  sigaction(SIGTERM, &saved->term, nullptr);
-  sigaction(SIGINT, &saved->interrupt, nullptr);
+  for (size_t i = 0; i < std::size(savingSignals); ++i)
+    sigaction(savingSignals[i], &saved->actions[i], nullptr);
   delete saved;
 }
 
-bool SignalGuard::raised() { return signalRaised != 0; }
+int SignalGuard::raised() { return signalRaised; }
 
 void Trainer::warn(const std::string &text) {
   progress.finish();
@@ -61,8 +72,8 @@ Status Trainer::fillBatch() {
   return Status::ok();
 }
 
-/// One step. A loss that is not finite ends the run, or with --on-nan skip leaves everything but the step count and
-/// the position in the data as it was.
+/// One step. A loss or a gradient that is not finite ends the run, or with --on-nan skip leaves everything but the step
+/// count and the position in the data as it was; the step is in the metrics either way.
 Status Trainer::trainStep(StepReport &report) {
   int64_t step = state.step + 1;
   double start = now();
@@ -70,41 +81,44 @@ Status Trainer::trainStep(StepReport &report) {
     return status;
   ScalarInputs inputs = scalarInputs(step, state.updates + 1);
   writeScalars(inputs);
-  bool finished = trainGraph->run();
+  const CheckFinite *failed = trainGraph->run();
   report.loss = trainGraph->output(lossOutput);
-  report.skipped = !finished;
+  Status status;
   if (!std::isfinite(report.loss)) {
-    if (!options.skipNan || finished) {
-      progress.finish();
-      return Status::error("loss is %s at step %lld; %s", std::isnan(report.loss) ? "nan" : "infinite", (long long)step,
-                           !finished         ? "the step was not applied: lower --lr, or give --on-nan skip"
-                           : options.skipNan ? "this program updates before the loss is known, so the step cannot be "
-                                               "skipped: resume from a checkpoint with a lower --lr"
-                                             : "lower --lr");
-    }
-    warn(format("loss is %s at step %lld; the step is skipped", std::isnan(report.loss) ? "nan" : "infinite",
-                (long long)step));
-    ++skippedSteps;
+    report.nonFinite = "loss";
+    status = nonFiniteLoss(report.loss, step, /*applied=*/!failed);
+  } else if (failed) {
+    report.nonFinite = failed->name() ? failed->name()->c_str() : "";
+    status = nonFiniteGradient(failed, report.loss, step);
   } else {
     ++state.updates;
     lastLoss = report.loss;
   }
+  report.skipped = report.nonFinite && !status.failed();
+  skippedSteps += report.skipped;
   state.step = step;
   state.position += program->batch();
   report.step = step;
   report.totalSteps = totalSteps;
-  report.hasGradNorm = normOutput && finished;
+  report.hasGradNorm = normOutput && !failed;
   report.gradNorm = report.hasGradNorm ? trainGraph->output(normOutput) : 0;
   report.lr = inputs.values.lr;
   report.samples = state.position;
   report.tokens = state.position * program->tokens_per_sample();
   report.arenaBytes = program->arena_bytes();
   report.seconds = now() - start;
-  return metrics.step(report, peak.bytes());
+  Status written = metrics.step(report, peak.bytes());
+  return status.failed() ? status : written;
 }
 
 Status Trainer::save() {
-  if (options.saveFolder.empty() || savedStep == state.step)
+  if (savedStep == state.step)
+    return Status::ok();
+  if (Status status = checkWeights(); status.failed()) {
+    progress.finish();
+    return status;
+  }
+  if (options.saveFolder.empty())
     return Status::ok();
   if (Status status = saveCheckpoint(program, arena.base(), state, options.saveFolder, options.keep); status.failed()) {
     progress.finish();
@@ -147,7 +161,7 @@ Status Trainer::run() {
       image.hooks.end(image.hooks.context, state.step);
     if (status.failed())
       return status;
-    stopped = SignalGuard::raised();
+    stopped = SignalGuard::raised() != 0;
     if (stopped || state.step < totalSteps)
       status = stopped ? save() : afterStep(/*last=*/false);
     if (status.failed())
@@ -158,7 +172,7 @@ Status Trainer::run() {
       return status;
   progress.finish();
   if (stopped)
-    warn(format("stopped by a signal after step %lld%s", (long long)state.step,
+    warn(format("stopped by a signal (%s) after step %lld%s", strsignal(SignalGuard::raised()), (long long)state.step,
                 options.saveFolder.empty() ? "; without --save nothing is kept" : ", which is saved"));
   int64_t steps = state.step - firstStep;
   summarise(now() - start, steps, steps * program->batch());

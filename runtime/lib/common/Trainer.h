@@ -32,12 +32,30 @@ private:
   Status mergeResumedState(const RunState &saved);
   Status checkMetricsFile();
   Status findTotalSteps();
+  void tellScheduleJump(const RunState &saved);
   Status fillBatch();
   Status trainStep(StepReport &report);
   Status afterStep(bool last);
   Status evaluate();
   Result<double> evaluateBatches();
   Status save();
+
+  /// Where a number that is not finite comes from, and what to do about it.
+  struct Cause {
+    std::string text, hint;
+    bool skipHelps = true;
+  };
+  Cause findCause() const;
+  Cause findCauseInData() const;
+  Cause findCauseInWeights() const;
+  /// What to do after a step that ended so: success if it is skipped.
+  Status nonFiniteLoss(double loss, int64_t step, bool applied);
+  Status nonFiniteGradient(const program::CheckFinite *check, double loss, int64_t step);
+  int64_t findNonFiniteIn(const program::Tensor *tensor) const;
+  void noteFiniteWeights();
+  /// Whether the weights that were finite before the first step still are.
+  Status checkWeights() const;
+
   void warn(const std::string &text);
   void summarise(double seconds, int64_t steps, int64_t samples);
   ScalarInputs scalarInputs(int64_t step, int64_t t) const;
@@ -63,6 +81,8 @@ private:
   std::optional<Executor> trainGraph, evalGraph;
   const program::Output *lossOutput = nullptr, *normOutput = nullptr;
   const program::Graph *evalProgram = nullptr;
+  bool updatesWait = false;
+  std::vector<const program::Tensor *> finiteWeights; // before the first step
   std::vector<PreparedScalar> scalars;
   MetricsFile metrics;
   File saveLock; // on the folder of checkpoints
@@ -70,12 +90,13 @@ private:
   Progress progress;
 };
 
-/// SIGTERM and SIGINT set a flag while one of these lives; a second signal has its usual effect.
+/// Signals that ask a run to end set a flag while one of these lives; a second SIGTERM or SIGINT has its usual effect.
 class SignalGuard {
 public:
   SignalGuard();
   ~SignalGuard();
-  static bool raised();
+  /// The signal that came, or 0.
+  static int raised();
 
 private:
   struct Saved;

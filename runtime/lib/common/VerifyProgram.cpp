@@ -231,9 +231,8 @@ private:
       case CommandBody::Copy:
         verifyCopy(command->body_as_Copy());
         break;
-      case CommandBody::CheckLoss:
-        if (!loss)
-          fail("check_loss without an output 'loss' in graph '%.*s'", (int)name.size(), name.data());
+      case CommandBody::CheckFinite:
+        verifyCheck(command->body_as_CheckFinite());
         break;
       default:
         fail("command %zu of graph '%.*s' has unknown kind %d", index, (int)name.size(), name.data(),
@@ -299,6 +298,13 @@ private:
     std::string_view where = textOf(call->location());
     if (checked.failed())
       fail("%s (in %.*s)", checked.message().c_str(), (int)where.size(), where.data());
+  }
+
+  void verifyCheck(const CheckFinite *check) {
+    std::string_view name = textOf(check->name());
+    place("check of", name, check->dtype(), nullptr, check->offset());
+    if (!isFloat(check->dtype()) || check->kind() > CheckKind::MAX || check->kind() < CheckKind::MIN)
+      fail("the check of '%.*s' is of an unknown kind", (int)name.size(), name.data());
   }
 
   void verifyCopy(const Copy *copy) {

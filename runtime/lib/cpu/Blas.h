@@ -13,10 +13,38 @@ template <typename T> struct MatrixOperand {
   const T *data;
   int64_t stride; // elements between stored rows
   bool transposed = false;
+
+  T at(int64_t i, int64_t j) const { return transposed ? data[j * stride + i] : data[i * stride + j]; }
 };
 
 /// C[m, n] = alpha A[m, k] B[k, n] + beta C, row-major, `strideC` elements between rows of C. beta = 0 does not read
-/// C. All extents are at most 2^31 - 1.
+/// C. All extents are positive and at most 2^31 - 1.
+template <typename T> struct Product {
+  int64_t m, n, k;
+  T alpha;
+  MatrixOperand<T> a, b;
+  T beta;
+  T *c;
+  int64_t strideC;
+
+  void callBlas() const {
+    auto transA = a.transposed ? CblasTrans : CblasNoTrans, transB = b.transposed ? CblasTrans : CblasNoTrans;
+    auto M = static_cast<blasint>(m), N = static_cast<blasint>(n), K = static_cast<blasint>(k);
+    auto lda = static_cast<blasint>(a.stride), ldb = static_cast<blasint>(b.stride),
+         ldc = static_cast<blasint>(strideC);
+    if constexpr (sizeof(T) == 4)
+      cblas_sgemm(CblasRowMajor, transA, transB, M, N, K, alpha, a.data, lda, b.data, ldb, beta, c, ldc);
+    else
+      cblas_dgemm(CblasRowMajor, transA, transB, M, N, K, alpha, a.data, lda, b.data, ldb, beta, c, ldc);
+  }
+};
+
+/// While set, every product is compared with plain sums (BlasCheck.cpp). Changes only while no product runs.
+extern bool productsAreChecked;
+void runChecked(const Product<float> &product);
+void runChecked(const Product<double> &product);
+
+/// A product whose extents may be 0: without a sum (k = 0) C becomes beta C.
 template <typename T>
 void gemm(int64_t m, int64_t n, int64_t k, T alpha, MatrixOperand<T> a, MatrixOperand<T> b, T beta, T *c,
           int64_t strideC) {
@@ -28,13 +56,11 @@ void gemm(int64_t m, int64_t n, int64_t k, T alpha, MatrixOperand<T> a, MatrixOp
         c[i * strideC + j] = beta == T(0) ? T(0) : beta * c[i * strideC + j];
     return;
   }
-  auto transA = a.transposed ? CblasTrans : CblasNoTrans, transB = b.transposed ? CblasTrans : CblasNoTrans;
-  auto M = static_cast<blasint>(m), N = static_cast<blasint>(n), K = static_cast<blasint>(k);
-  auto lda = static_cast<blasint>(a.stride), ldb = static_cast<blasint>(b.stride), ldc = static_cast<blasint>(strideC);
-  if constexpr (sizeof(T) == 4)
-    cblas_sgemm(CblasRowMajor, transA, transB, M, N, K, alpha, a.data, lda, b.data, ldb, beta, c, ldc);
+  Product<T> product{m, n, k, alpha, a, b, beta, c, strideC};
+  if (productsAreChecked)
+    runChecked(product);
   else
-    cblas_dgemm(CblasRowMajor, transA, transB, M, N, K, alpha, a.data, lda, b.data, ldb, beta, c, ldc);
+    product.callBlas();
 }
 
 } // namespace scrimp::runtime

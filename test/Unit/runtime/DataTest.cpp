@@ -27,7 +27,7 @@ struct Inputs {
     }
     arena.assign(test.table.arena_bytes, 0x55);
   }
-  Result<Dataset> open(const std::vector<std::string> &texts, int tokenBytes = 2) {
+  Result<Dataset> open(const std::vector<std::string> &texts, int tokenBytes = 0) {
     std::vector<DataSpec> specs;
     for (const std::string &text : texts) {
       auto parsed = parseDataSpec(text);
@@ -155,6 +155,63 @@ TEST(Data, TokenWindows) {
   ASSERT_FALSE(data.failed()) << data.status().message();
   ASSERT_FALSE(data->fillSample(in.arena.data(), 0, 0).failed());
   EXPECT_EQ(in.values<int64_t>(3, 1), (std::vector<int64_t>{2, 3, 70000}));
+}
+
+/// llm.c's file of tokens: 256 numbers, then the tokens.
+template <typename T> static std::string llmc(int32_t magic, int32_t version, int32_t count, std::vector<T> tokens) {
+  std::vector<int32_t> header(256, 0);
+  header[0] = magic;
+  header[1] = version;
+  header[2] = count;
+  return bytesOf(header) + bytesOf(tokens);
+}
+
+TEST(Data, LlmcHeadersAreRead) {
+  Inputs in(DType::i64, {4, 3}, 0, 2);
+  for (bool wide : {false, true}) {
+    std::string bytes = wide ? llmc<uint32_t>(20240801, 7, 8, {9, 1, 2, 3, 4, 5, 70000, 7})
+                             : llmc<uint16_t>(20240520, 1, 8, {9, 1, 2, 3, 4, 5, 65535, 7});
+    writeBytes(in.test.path("t.bin"), bytes);
+    auto data = in.open({"a,b=" + in.test.path("t.bin")});
+    ASSERT_FALSE(data.failed()) << data.status().message();
+    EXPECT_EQ(data->samples(), 2);
+    ASSERT_FALSE(data->fillSample(in.arena.data(), 0, 0).failed());
+    EXPECT_EQ(in.values<int64_t>(3), (std::vector<int64_t>{9, 1, 2}));
+    ASSERT_FALSE(data->fillSample(in.arena.data(), 0, 1).failed());
+    EXPECT_EQ(in.values<int64_t>(3, 1), (std::vector<int64_t>{4, 5, wide ? 70000 : 65535}));
+    EXPECT_EQ(in.open({"a,b=" + in.test.path("t.bin")}, wide ? 2 : 4).status().message(),
+              "--data: --token-bytes is " + std::to_string(wide ? 2 : 4) + ", but '" + in.test.path("t.bin") +
+                  "' is a file of llm.c with tokens of " + std::to_string(wide ? 4 : 2) + " bytes; leave the flag out");
+  }
+  EXPECT_EQ(in.error("a.bin", llmc<uint16_t>(20240520, 1, 8, {1, 2, 3})),
+            "--data: 'a.bin' is a file of llm.c whose header promises 8 tokens, which makes 1040 bytes, but it has 1030; "
+            "it is damaged");
+  EXPECT_EQ(in.error("a.bin", llmc<uint16_t>(20240326, 3, 1024, {1, 2, 3})),
+            "--data: 'a.bin' is a file of llm.c that holds a model, not tokens");
+}
+
+// 2-byte tokens by default, unless they would be halves.
+TEST(Data, HalvesOfTokensAreRefused) {
+  Inputs in(DType::i64, {4, 3}, 0);
+  std::vector<uint32_t> wide(100);
+  for (uint32_t i = 0; i < 100; ++i)
+    wide[i] = i;
+  EXPECT_EQ(in.error("a.bin", bytesOf(wide)),
+            "--data: every second token of 'a.bin' would be 0, as in a file of 4-byte tokens; say which it is by "
+            "--token-bytes 4 or --token-bytes 2");
+  auto four = in.open({"a=" + in.test.path("a.bin")}, 4), two = in.open({"a=" + in.test.path("a.bin")}, 2);
+  ASSERT_FALSE(four.failed() || two.failed());
+  EXPECT_EQ(four->samples(), 33);
+  EXPECT_EQ(two->samples(), 66);
+  EXPECT_EQ(in.error("zeros.bin", std::string(800, '\0')), "");
+  in.test.table.inputs[0]->valid_end = 65536;
+  EXPECT_EQ(in.error("b.bin", bytesOf<uint16_t>({1, 2, 3, 4})), "");
+  in.test.table.inputs[0]->valid_end = 65537;
+  EXPECT_EQ(in.error("b.bin", bytesOf<uint16_t>({1, 2, 3, 4})),
+            "--data: input 'a' takes values up to 65536, more than tokens of 2 bytes hold; say what 'b.bin' has by "
+            "--token-bytes 4 or --token-bytes 2");
+  EXPECT_FALSE(in.open({"a=" + in.test.path("b.bin")}, 2).failed());
+  EXPECT_EQ(in.error("b.u32.bin", bytesOf<uint32_t>({1, 2, 3, 4})), "");
 }
 
 TEST(Data, SafetensorsByNameOrAlone) {

@@ -43,10 +43,10 @@ TEST(Program, RefusesEachKindOfFault) {
   };
   auto train = [](TestProgram &t) -> GraphT & { return *t.table.graphs[0]; };
   auto launch = [=](TestProgram &t) -> LaunchT & { return *train(t).commands[0]->body.AsLaunch(); };
-  auto copy = [=](TestProgram &t) -> CopyT & { return *train(t).commands[3]->body.AsCopy(); };
+  auto copy = [=](TestProgram &t) -> CopyT & { return *train(t).commands[4]->body.AsCopy(); };
   auto call = [=](TestProgram &t, CallT call) { train(t).commands[0]->body.Set(std::move(call)); };
   const std::vector<Fault> faults = {
-      {[](auto &t) { t.table.program_version = 9; }, "version 9, this runtime reads version 1"},
+      {[](auto &t) { t.table.program_version = 9; }, "version 9, this runtime reads version 2"},
       {[](auto &t) { t.table.alignment = 48; }, "alignment 48 of an arena of "},
       {[](auto &t) { t.table.arena_bytes += 8; }, "alignment 64 of an arena of "},
       {[](auto &t) { t.table.arena_bytes = UINT64_MAX; }, "arena of 18446744073709551615 bytes"},
@@ -84,6 +84,10 @@ TEST(Program, RefusesEachKindOfFault) {
       {[=](auto &t) { launch(t).buffers.pop_back(); }, "kernel 'loss' takes 6 buffers, a launch gives it 5"},
       {[=](auto &t) { launch(t).grain = 0; }, "kernel 'loss' is launched for 1 units in steps of 0"},
       {[=](auto &t) { launch(t).buffers[2] = Range(UINT64_MAX, 2); }, "buffer 2 of loss lies outside the arena"},
+      {[=](auto &t) { train(t).commands[1]->body.AsCheckFinite()->offset = t.table.arena_bytes; },
+       "check of 'loss' lies outside the arena"},
+      {[=](auto &t) { train(t).commands[1]->body.AsCheckFinite()->dtype = DType::i64; },
+       "the check of 'loss' is of an unknown kind"},
       {[=](auto &t) { copy(t).target = std::make_unique<Range>(0, 8); }, "a copy between ranges of different length"},
       {[=](auto &t) { copy(t).target.reset(); }, "a copy between ranges of different length"},
       {[=](auto &t) { *copy(t).target = Range(copy(t).source->offset() + 8, 16); },

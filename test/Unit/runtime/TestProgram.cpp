@@ -192,13 +192,22 @@ TestProgram::TestProgram() {
   auto train = std::make_unique<GraphT>();
   train->name = "train";
   addLaunch(*train, 0, lossBuffers, 1);
-  auto check = std::make_unique<CommandT>();
-  check->body.Set(CheckLossT());
-  train->commands.push_back(std::move(check));
+  auto addCheck = [&](CheckKind kind, const char *name, const char *at) {
+    CheckFiniteT check;
+    check.kind = kind;
+    check.name = name;
+    check.offset = offsets.at(at);
+    auto command = std::make_unique<CommandT>();
+    command->body.Set(std::move(check));
+    train->commands.push_back(std::move(command));
+  };
+  train->updates_wait = true;
+  addCheck(CheckKind::loss, "loss", "loss");
   addLaunch(
       *train, 1,
       {range("x", B * D * 4), range("labels", B * 8), range("w", D * 4), range("grad", D * 4), range("grad_norm", 4)},
       1);
+  addCheck(CheckKind::gradient, "w", "grad_norm");
   auto copy = std::make_unique<CommandT>();
   CopyT body;
   body.source = std::make_unique<Range>(range("grad", D * 4));

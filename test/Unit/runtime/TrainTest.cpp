@@ -3,6 +3,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -74,6 +75,25 @@ TEST(Train, ResumedRunIsBitwiseEqual) {
             readBytes(test.path("again/step-000008/model.safetensors")));
 }
 
+// Cosine over 4 updates has rates 1, .854, .5, .146 of --lr; over 8 the fourth is at p = 3/8.
+TEST(Train, ResumingUnderOtherStepsTellsTheJump) {
+  TestProgram test;
+  test.writeData(10);
+  ASSERT_EQ(test.run(data + "--steps 4 --lr 1 --lr-schedule cosine --save {}/c --save-every 3"), 0) << test.err;
+  ASSERT_EQ(test.run(data + "--steps 8 --resume {}/c/step-000003 --metrics {}/m.jsonl"), 0) << test.err;
+  EXPECT_EQ(test.err, "train: warning: the checkpoint's run had 4 steps, this one has 8: under --lr-schedule cosine the "
+                      "learning rate jumps from 0.5, its last, to 0.691342 at step 4, where 0.146447 was planned; give "
+                      "--steps 4 to go on as planned\n");
+  EXPECT_NEAR(metricsOf(test, "m.jsonl")[0]["lr"].get<double>(), 0.691342, 1e-6);
+  // Nothing to tell: the same steps, a rate that does not depend on them, a rate given anew at the end of a warm-up.
+  ASSERT_EQ(test.run(data + "--steps 4 --resume {}/c/step-000003"), 0) << test.err;
+  EXPECT_EQ(test.err, "");
+  ASSERT_EQ(test.run(data + "--steps 8 --resume {}/c --lr-schedule constant"), 0) << test.err;
+  EXPECT_EQ(test.err, "");
+  ASSERT_EQ(test.run(data + "--steps 8 --resume {}/c --warmup 5"), 0) << test.err;
+  EXPECT_EQ(test.err, "");
+}
+
 TEST(Train, ResumeRefusesWhatWouldChangeTheRun) {
   TestProgram test;
   test.writeData(10);
@@ -111,16 +131,39 @@ TEST(Train, FileOrderWrapsIntoTheNextEpoch) {
   EXPECT_EQ(lossesOf(test, "a.jsonl"), lossesOf(test, "b.jsonl"));
 }
 
-TEST(Train, SigtermSavesAndExits) {
+// What is ignored stays ignored: a run under nohup outlives its terminal.
+TEST(Train, IgnoredSignalsStayIgnored) {
   TestProgram test;
   test.writeData(8);
-  test.hooks.end = [](void *, int64_t step) {
-    if (step == 3)
-      raise(SIGTERM);
-  };
-  EXPECT_EQ(test.run(data + "--steps 100 --save {}/c"), 0);
-  EXPECT_EQ(test.err, "train: warning: stopped by a signal after step 3, which is saved\n");
-  EXPECT_EQ(readBytes(test.path("c/latest")), "step-000003\n");
+  test.hooks.end = [](void *, int64_t) { raise(SIGHUP); };
+  auto *former = signal(SIGHUP, SIG_IGN);
+  EXPECT_EQ(test.run(data + "--steps 5 --save {}/c"), 0);
+  EXPECT_EQ(test.err, "");
+  EXPECT_EQ(signal(SIGHUP, former), SIG_IGN);
+  EXPECT_EQ(readBytes(test.path("c/latest")), "step-000005\n");
+}
+
+// Schedulers warn with one of these before they kill, more than once if they like.
+TEST(Train, SignalsSaveAndExit) {
+  static int signalToRaise;
+  for (int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP, SIGXCPU}) {
+    TestProgram test;
+    test.writeData(8);
+    signalToRaise = number;
+    auto *former = signal(number, SIG_DFL); // under nohup SIGHUP is ignored
+    test.hooks.end = [](void *, int64_t step) {
+      if (step < 3)
+        return;
+      raise(signalToRaise);
+      if (signalToRaise != SIGTERM && signalToRaise != SIGINT)
+        raise(signalToRaise);
+    };
+    EXPECT_EQ(test.run(data + "--steps 100 --save {}/c"), 0);
+    signal(number, former);
+    EXPECT_EQ(test.err, std::string("train: warning: stopped by a signal (") + strsignal(number) +
+                            ") after step 3, which is saved\n");
+    EXPECT_EQ(readBytes(test.path("c/latest")), "step-000003\n");
+  }
 }
 
 static void poison(const TestProgram &test, double value) {
@@ -133,9 +176,87 @@ TEST(Train, NanStopsTheRun) {
   TestProgram test;
   test.writeData(8);
   poison(test, NAN);
-  EXPECT_EQ(test.run(data + "--steps 4 --no-shuffle"), 1);
-  EXPECT_EQ(test.err,
-            "train: error: loss is nan at step 2; the step was not applied: lower --lr, or give --on-nan skip\n");
+  EXPECT_EQ(test.run(data + "--steps 4 --no-shuffle --metrics {}/m.jsonl"), 1);
+  EXPECT_EQ(test.err, "train: error: loss is nan at step 2: input 'x' holds nan, sample 5 of '" + test.path("x.npy") +
+                          "'; the step was not applied: mend the data, or give --on-nan skip\n");
+  std::vector<json> lines = metricsOf(test, "m.jsonl");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_TRUE(lines[1]["loss"].is_null());
+  EXPECT_EQ(lines[1]["nonfinite"], "loss");
+  EXPECT_FALSE(lines[0].contains("nonfinite"));
+}
+
+// A finite loss with a gradient that is not: half of x is so large that its square, and only that, overflows.
+static void overflowTheGradient(TestProgram &test) {
+  std::vector<float> x(8 * 4, 0.0f);
+  x[5 * 4] = 1e19f; // the loss of sample 5 is about 1e38 w^2 / 4
+  writeNpy(test.path("x.npy"), "<f4", {8, 4}, x.data(), x.size() * 4);
+  std::vector<int64_t> labels(8, 0);
+  writeNpy(test.path("labels.npy"), "<i8", {8}, labels.data(), labels.size() * 8);
+  for (auto &tensor : test.table.tensors)
+    if (tensor->name == "w") {
+      tensor->init = scrimp::program::InitKind::constant;
+      tensor->a = 0.5;
+    }
+}
+
+TEST(Train, AGradientThatIsNotFiniteStopsTheRun) {
+  for (bool waits : {true, false}) {
+    TestProgram test;
+    overflowTheGradient(test);
+    test.table.graphs[0]->updates_wait = waits;
+    std::string flags = data + "--steps 4 --no-shuffle --lr 1e-4 --metrics {}/m.jsonl --save {}/c --save-every 1";
+    EXPECT_EQ(test.run(flags), 1);
+    std::string what = "train: error: the gradient of 'w' is infinite at step 2, though the loss is 6.24999e+36; ";
+    EXPECT_EQ(test.err.substr(0, what.size()), what);
+    EXPECT_NE(test.err.find(waits ? "; the step was not applied: something between 'w' and the loss has an infinite slope "
+                                  : "; nothing more is saved: something between 'w' and the loss has an infinite slope "),
+              std::string::npos)
+        << test.err;
+    EXPECT_NE(test.err.find(waits ? ", or give --on-nan skip\n"
+                                  : ", or compile with --skip-nonfinite-grad and give --on-nan skip\n"),
+              std::string::npos)
+        << test.err;
+    EXPECT_EQ(metricsOf(test, "m.jsonl").back()["nonfinite"], "w");
+    EXPECT_FALSE(metricsOf(test, "m.jsonl").back()["loss"].is_null());
+    EXPECT_EQ(readBytes(test.path("c/latest")), "step-000001\n");
+    // What skips: a program whose updates wait.
+    EXPECT_EQ(test.run(flags + " --on-nan skip"), waits ? 0 : 1);
+    if (waits) {
+      EXPECT_EQ(readBytes(test.path("c/latest")), "step-000004\n");
+      EXPECT_EQ(metricsOf(test, "m.jsonl")[1]["skipped"], true);
+    } else
+      EXPECT_NE(test.err.find("; this program updates parameters before all gradients are known, so the step cannot be "
+                              "skipped; nothing more is saved: recompile with --skip-nonfinite-grad for --on-nan skip\n"),
+                std::string::npos)
+          << test.err;
+  }
+}
+
+TEST(Train, WeightsThatOverflowAreNotSaved) {
+  TestProgram test;
+  test.writeData(8);
+  EXPECT_EQ(test.run(data + "--steps 1 --lr 1e38 --weight-decay 1e38 --save {}/c"), 1);
+  EXPECT_EQ(test.err.substr(0, 21), "train: error: 'w' hol") << test.err;
+  EXPECT_NE(test.err.find(" after step 1, though loss and gradients were finite: the update itself is too large; nothing "
+                          "more is saved: lower --lr\n"),
+            std::string::npos)
+      << test.err;
+  EXPECT_FALSE(std::filesystem::exists(test.path("c")));
+}
+
+// The hint fits the cause: weights that are not finite from the start, and a model whose loss is not.
+TEST(Train, InitialWeightsThatAreNotFiniteAreNamed) {
+  TestProgram test;
+  test.writeData(8);
+  for (auto &tensor : test.table.tensors)
+    if (tensor->name == "w") {
+      tensor->init = scrimp::program::InitKind::constant;
+      tensor->a = NAN;
+    }
+  EXPECT_EQ(test.run(data + "--steps 1"), 1);
+  EXPECT_EQ(test.err, "train: error: loss is nan at step 1: 'w' holds nan in the model's initial weights; the step was "
+                      "not applied: start from other weights\n");
 }
 
 // Steps 2 and 4 are skipped: the rest is as if their batches did not exist, the Adam step included.
@@ -144,8 +265,9 @@ TEST(Train, NanSkipsTheStep) {
   test.writeData(8);
   poison(test, INFINITY);
   ASSERT_EQ(test.run(data + "--steps 4 --no-shuffle --on-nan skip --save {}/a --metrics {}/a.jsonl"), 0) << test.err;
-  EXPECT_EQ(test.err, "train: warning: loss is infinite at step 2; the step is skipped\n"
-                      "train: warning: loss is infinite at step 4; the step is skipped\n");
+  std::string where = "input 'x' holds inf, sample 5 of '" + test.path("x.npy") + "'; the step is skipped\n";
+  EXPECT_EQ(test.err, "train: warning: loss is infinite at step 2: " + where +
+                          "train: warning: loss is infinite at step 4: " + where);
   EXPECT_EQ(metricsOf(test, "a.jsonl")[1]["skipped"], true);
   EXPECT_TRUE(metricsOf(test, "a.jsonl")[1]["loss"].is_null());
   std::vector<float> x(4 * 4, 0.5f);

@@ -21,6 +21,7 @@ struct RunState {
   int64_t position = 0; // samples consumed: epoch and place in it follow
   uint64_t seed = 0;
   int64_t samples = 0; // of the training data
+  int64_t total = 0;   // steps in all, over which the schedule runs; 0: a checkpoint that does not say
   bool shuffle = true;
   Schedule schedule;
   Hyperparameters values;

@@ -3,8 +3,8 @@
 // --data name=file gives an input its data; the file's kind is told by its name:
 //   x.npy, x.safetensors   first dimension = samples; the rest is the input's shape without its batch dimension. A
 //                          safetensors file holds a tensor of the input's name, or only one tensor.
-//   x.bin, x.u32.bin       tokens, uint16 or uint32 (--token-bytes 4). Sample i is the window that starts at token
-//                          i * seq, where seq is the number of elements of a sample; `file:+1` shifts it by one token,
+//   x.bin, x.u32.bin       tokens, uint16 or uint32 (--token-bytes 4), or llm.c's files, whose header says (Tokens.h).
+//                          Sample i is the window that starts at token i * seq, where seq is the number of elements of a sample; `file:+1` shifts it by one token,
 //                          so that --data ids=t.bin --data labels=t.bin:+1 trains next-token prediction, and
 //                          --data ids,labels=t.bin says the same. There are (tokens - 1) / seq samples.
 // Inputs without a batch dimension are read whole, once. Everything is read by pread, sample by sample.
@@ -30,7 +30,7 @@ Result<std::vector<DataSpec>> parseDataSpec(const std::string &text);
 class Dataset {
 public:
   /// Opens and checks everything; each input of the program gets exactly one file, unless `fallback` has an unbatched
-  /// one. `flag` names the option in messages.
+  /// one. `tokenBytes` is --token-bytes, 0 if not given. `flag` names the option in messages.
   static Result<Dataset> open(const program::Program *program, const std::vector<DataSpec> &specs, int tokenBytes,
                               const char *flag, const Dataset *fallback = nullptr);
 
@@ -46,6 +46,8 @@ public:
   void maskSlot(char *arena, int64_t slot);
   /// Whether any input has a value to ignore.
   bool canMask() const;
+  /// The file that feeds an input, as the user wrote it.
+  std::string pathOf(const program::Input *input) const;
 
 private:
   struct Source {

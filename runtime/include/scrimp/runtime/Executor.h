@@ -16,26 +16,29 @@ public:
   Executor(const program::Program *program, const program::Graph *graph, const scrimp_kernel *kernels, char *arena,
            ThreadPool &pool);
 
-  /// Runs the commands in order. False: a CheckLoss met a loss that is not finite, and the rest was left out.
-  bool run();
+  /// Runs the commands in order. The check that met a number that is not finite, after which the rest was left out; null
+  /// if all went well.
+  const program::CheckFinite *run();
 
   /// An output as a double, after run().
   double output(const program::Output *output) const;
+  /// What a check of the graph looks at.
+  double checked(const program::CheckFinite *check) const;
 
 private:
-  enum class Kind : uint8_t { launch, call, copy, checkLoss };
+  enum class Kind : uint8_t { launch, call, copy, check };
   struct Command {
-    Kind kind = Kind::checkLoss;
+    Kind kind = Kind::check;
     scrimp_kernel kernel = nullptr;
     const LibraryFunction *function = nullptr;
     size_t firstPointer = 0;      // launch, call: into `pointers`; copy: target, then source
     int64_t units = 0, grain = 0; // launch; copy: bytes
     LibraryArguments arguments;
+    const program::CheckFinite *check = nullptr;
   };
 
   char *arena;
   ThreadPool &pool;
-  const program::Output *loss;
   std::vector<Command> commands;
   std::vector<char *> pointers;
   std::vector<uint64_t> lengths;

@@ -17,6 +17,7 @@ struct StepReport {
   double seconds;          // this step
   uint64_t arenaBytes;
   bool skipped;
+  const char *nonFinite; // "loss", or the first parameter whose gradient is not finite; null if all is well
 };
 
 /// Peak resident set of this process image (VmHWM: unlike ru_maxrss it does not survive exec).

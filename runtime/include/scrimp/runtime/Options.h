@@ -10,7 +10,7 @@ namespace scrimp::runtime {
 
 struct Options {
   std::vector<DataSpec> data, evalData;
-  int tokenBytes = 2;
+  int tokenBytes = 0; // 0: not given
   std::optional<int64_t> steps, epochs;
   Hyperparameters values;
   bool given[std::size(hyperparameterTable)] = {}; // which of `values` the user set
@@ -23,6 +23,7 @@ struct Options {
   int64_t evalEvery = 0, saveEvery = 0, keep = 0;
   std::string saveFolder, resume, initFrom, metrics;
   bool skipNan = false;
+  bool verify = false;
 };
 
 /// Parses and checks what can be checked without files. `helpText` is set instead where --help was asked for.

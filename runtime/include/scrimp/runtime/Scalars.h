@@ -62,6 +62,7 @@ inline constexpr HyperparameterInfo hyperparameterTable[] = {
 
 /// The learning rate as a multiple of --lr over applied updates.
 enum class ScheduleKind { constant, linear, cosine };
+const char *scheduleName(ScheduleKind kind);
 struct Schedule {
   ScheduleKind kind = ScheduleKind::constant;
   int64_t warmup = 0;

@@ -1,0 +1,136 @@
+// A step that is not finite: what is said of it, and where it comes from as far as the arena still shows.
+#include "Trainer.h"
+#include "scrimp/runtime/NonFinite.h"
+#include <cmath>
+
+namespace scrimp::runtime {
+
+using namespace program;
+
+static const char *describeValue(double value) { return std::isnan(value) ? "nan" : "infinite"; }
+
+/// Weights that a step may change: their values were finite, or the user's own choice.
+static bool isLearned(const Tensor *tensor) {
+  return tensor->role() == TensorRole::parameter || tensor->role() == TensorRole::buffer;
+}
+
+int64_t Trainer::findNonFiniteIn(const Tensor *tensor) const {
+  return findNonFinite(tensor->dtype(), arena.base() + tensor->offset(), elementCount(tensor->shape()));
+}
+
+void Trainer::noteFiniteWeights() {
+  finiteWeights.clear();
+  for (const Tensor *tensor : items(program->tensors()))
+    if (isLearned(tensor) && findNonFiniteIn(tensor) < 0)
+      finiteWeights.push_back(tensor);
+}
+
+Status Trainer::checkWeights() const {
+  for (const Tensor *tensor : finiteWeights)
+    if (int64_t at = findNonFiniteIn(tensor); at >= 0)
+      return Status::error("'%s' holds %s after step %lld, though loss and gradients were finite: the update itself is "
+                           "too large; nothing more is saved: lower --lr",
+                           tensor->name()->c_str(),
+                           nonFiniteText(loadElement(tensor->dtype(), arena.base() + tensor->offset(), at)),
+                           (long long)state.step);
+  return Status::ok();
+}
+
+/// Inputs keep what they were filled with until the next step. A NaN is never meant; an infinity may be, in a mask.
+Trainer::Cause Trainer::findCauseInData() const {
+  for (bool nanOnly : {true, false})
+    for (const Input *input : items(program->inputs())) {
+      const char *values = arena.base() + input->offset();
+      int64_t at = findNonFinite(input->dtype(), values, elementCount(input->shape()), nanOnly);
+      if (at < 0)
+        continue;
+      std::string text =
+          format("input '%s' holds %s", input->name()->c_str(), nonFiniteText(loadElement(input->dtype(), values, at)));
+      if (input->batch_dim() >= 0) {
+        int64_t each = input->shape()->Get(input->batch_dim()) / program->batch();
+        for (int d = input->batch_dim() + 1; d < static_cast<int>(items(input->shape()).size()); ++d)
+          each *= input->shape()->Get(d);
+        text += format(", sample %lld", (long long)(*order)(state.position + at / each % program->batch()));
+      }
+      return {text + format(" of '%s'", data->pathOf(input).c_str()), "mend the data", true};
+    }
+  return {};
+}
+
+Trainer::Cause Trainer::findCauseInWeights() const {
+  for (const Tensor *tensor : items(program->tensors())) {
+    bool isWeight = isLearned(tensor) || tensor->role() == TensorRole::frozen_parameter;
+    const char *values = arena.base() + tensor->offset();
+    int64_t at = !isWeight ? -1
+                           : findNonFinite(tensor->dtype(), values, elementCount(tensor->shape()),
+                                           /*nanOnly=*/tensor->role() != TensorRole::parameter);
+    if (at < 0)
+      continue;
+    const char *value = nonFiniteText(loadElement(tensor->dtype(), values, at)), *name = tensor->name()->c_str();
+    if (std::find(finiteWeights.begin(), finiteWeights.end(), tensor) != finiteWeights.end())
+      return {format("'%s' holds %s since the update of a step before", name, value), "lower --lr", false};
+    std::string source = checkpoint                  ? "the checkpoint '" + checkpoint->folder + "'"
+                         : options.initFrom.empty() ? "the model's initial weights"
+                                                    : "'" + options.initFrom + "'";
+    return {format("'%s' holds %s in %s", name, value, source.c_str()), "start from other weights", false};
+  }
+  return {};
+}
+
+Trainer::Cause Trainer::findCause() const {
+  Cause cause = findCauseInData();
+  return cause.text.empty() ? findCauseInWeights() : cause;
+}
+
+Status Trainer::nonFiniteLoss(double loss, int64_t step, bool applied) {
+  Cause cause = findCause();
+  std::string what = format("loss is %s at step %lld", describeValue(loss), (long long)step);
+  if (!cause.text.empty())
+    what += ": " + cause.text;
+  if (options.skipNan && !applied) {
+    warn(what + "; the step is skipped");
+    return Status::ok();
+  }
+  progress.finish();
+  if (applied)
+    return Status::error("%s; %s", what.c_str(),
+                         options.skipNan ? "this program updates before the loss is known, so the step cannot be "
+                                           "skipped: resume from a checkpoint with a lower --lr"
+                                         : "lower --lr");
+  if (cause.hint.empty() && state.updates == 0)
+    cause.hint = "data and weights are finite, so a function of the model is outside its range there (a log or sqrt "
+                 "below 0, a division by 0, an exp of a large number); mend the model";
+  else if (cause.hint.empty())
+    cause.hint = "lower --lr";
+  return Status::error("%s; the step was not applied: %s%s", what.c_str(), cause.hint.c_str(),
+                       cause.skipHelps ? ", or give --on-nan skip" : "");
+}
+
+Status Trainer::nonFiniteGradient(const CheckFinite *check, double loss, int64_t step) {
+  const char *name = check->name() ? check->name()->c_str() : "";
+  Cause cause = findCause();
+  std::string what = format("the gradient of '%s' is %s at step %lld, though the loss is %.6g", name,
+                            describeValue(trainGraph->checked(check)), (long long)step, loss);
+  if (!cause.text.empty())
+    what += ": " + cause.text;
+  if (options.skipNan && updatesWait) {
+    warn(what + "; the step is skipped");
+    return Status::ok();
+  }
+  progress.finish();
+  if (options.skipNan)
+    return Status::error("%s; this program updates parameters before all gradients are known, so the step cannot be "
+                         "skipped; nothing more is saved: recompile with --skip-nonfinite-grad for --on-nan skip",
+                         what.c_str());
+  if (cause.hint.empty())
+    cause.hint = format("something between '%s' and the loss has an infinite slope there (a sqrt or norm of 0, a log or "
+                        "division near 0); keep it away from that point, say by an epsilon",
+                        name);
+  return Status::error("%s; %s: %s%s", what.c_str(), updatesWait ? "the step was not applied" : "nothing more is saved",
+                       cause.hint.c_str(),
+                       !cause.skipHelps ? ""
+                       : updatesWait    ? ", or give --on-nan skip"
+                                        : ", or compile with --skip-nonfinite-grad and give --on-nan skip");
+}
+
+} // namespace scrimp::runtime
