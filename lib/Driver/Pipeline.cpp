@@ -30,7 +30,8 @@ LogicalResult mlir::scrimp::buildPipeline(PassManager &manager, const CompileOpt
 
   //===-- The training graph --------------------------------------------------------------------------------------===//
   // Evaluation is cloned from the forward graph, so before the backward pass joins it.
-  if (failed(add(manager, "scrimp-derive-eval")) || failed(add(manager, "scrimp-autodiff")))
+  if (failed(add(manager, "scrimp-derive-eval")) || failed(add(manager, "scrimp-mask-eval")) ||
+      failed(add(manager, "scrimp-autodiff")))
     return failure();
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());

@@ -353,8 +353,10 @@ FailureOr<Program> ProgramWriter::write() {
 
   bool evalMasks = false;
   if (auto eval = module.lookupSymbol<func::FuncOp>("eval"))
-    for (unsigned i = 0; i < eval.getNumArguments(); ++i)
-      evalMasks |= bool(eval.getArgAttr(i, "scrimp.ignore"));
+    for (unsigned i = 0; i < eval.getNumArguments(); ++i) {
+      auto scalar = eval.getArgAttrOfType<StringAttr>(i, ScrimpDialect::kScalar);
+      evalMasks |= scalar && scalar.getValue() == "valid_samples";
+    }
   auto root = fb::CreateProgram(
       builder, kProgramVersion, builder.CreateString(options.model), fingerprint,
       plan.getAs<IntegerAttr>("arena_bytes").getInt(), /*alignment=*/64, builder.CreateVector(segments),

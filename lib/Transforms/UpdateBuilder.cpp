@@ -36,15 +36,6 @@ static Value castTo(OpBuilder &builder, Location loc, Value value, Type type) {
   return value.getType() == type ? value : CastOp::create(builder, loc, type, value);
 }
 
-static Value lossOf(func::FuncOp function) {
-  for (OpOperand &operand : function.getBody().front().getTerminator()->getOpOperands()) {
-    auto output = function.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), ScrimpDialect::kOutput);
-    if (output && output.getValue() == "loss")
-      return operand.get();
-  }
-  return nullptr;
-}
-
 UpdateBuilder::UpdateBuilder(func::FuncOp function, const UpdateRule &rule, ArrayRef<Bucket> buckets,
                              ArrayRef<BlockArgument> whole)
     : function(function), rule(rule), whole(whole), block(function.getBody().front()) {
@@ -137,8 +128,8 @@ Value UpdateBuilder::addSquares(OpBuilder &builder, const Update &update, Value 
   // A loss that is not finite is told before what follows from it.
   if (squares)
     sum = AddOp::create(builder, loc, squares, sum);
-  else if (Value loss = lossOf(function))
-    sum = AfterOp::create(builder, loc, sum.getType(), sum, loss);
+  else if (int loss = findOutput(function, "loss"); loss >= 0)
+    sum = AfterOp::create(builder, loc, sum.getType(), sum, block.getTerminator()->getOperand(loss));
   // The first parameter after which the sum is not finite is the first whose gradient is not.
   return CheckFiniteOp::create(builder, loc, sum.getType(), sum, update.member->name);
 }

@@ -211,7 +211,11 @@ func.func @neural(%x: tensor<2x3xbf16>, %v: tensor<3xbf16>, %l: tensor<2xi64>, %
 }
 
 // CHECK-LABEL: @structure
-func.func @structure(%b: tensor<16xf32>) {
+func.func @structure(%b: tensor<16xf32>, %n: tensor<f64>) {
+  // CHECK-NEXT: %{{.*}} = scrimp.check_finite %{{[^ ,():]+}} of "wte.weight" : tensor<f64>
+  %check = scrimp.check_finite %n of "wte.weight" : tensor<f64>
+  // CHECK-NEXT: %{{.*}} = scrimp.after %{{[^ ,():]+}}, %{{[^ ,():]+}} : tensor<f64>, tensor<16xf32>
+  %after = scrimp.after %check, %b : tensor<f64>, tensor<16xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.view %{{[^ ,():]+}} at 4 : tensor<16xf32> -> tensor<2x3xf32>
   %view = scrimp.view %b at 4 : tensor<16xf32> -> tensor<2x3xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.pack %{{[^ ,():]+}} into %{{[^ ,():]+}} at 4 : tensor<2x3xf32>, tensor<16xf32>

@@ -92,3 +92,11 @@ func.func @kernel_captures(%x: tensor<2xf32>) {
   }
   return
 }
+
+// -----
+
+func.func @check_of_many(%x: tensor<2xf32>) {
+  // expected-error@+1 {{looks at one element, found 'tensor<2xf32>'}}
+  %y = scrimp.check_finite %x of "w" : tensor<2xf32>
+  return
+}

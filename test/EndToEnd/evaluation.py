@@ -54,6 +54,58 @@ def partial_batch(folder):
     harness.same_checkpoints(folder / "save", folder / "without", "with and without evaluation")
 
 
+def losses(folder):
+    """10 samples in batches of 4: the mean over all where the loss is proved to be one, else whole batches and a word."""
+    random = np.random.default_rng(8)
+    x, w = random.normal(size=(10, 4)).astype("f4"), random.normal(size=(4, 3)).astype("f4")
+    labels, mask = random.integers(0, 3, 10), random.integers(0, 2, (10, 3)).astype("f4")
+    labels[2], mask[1] = -100, 1
+    for name, array in (("x", x), ("labels", labels.astype("i8")), ("m", mask)):
+        np.save(folder / f"{name}.npy", array)
+    y = x.astype("f8") @ w
+    entropies = np.where(labels < 0, 0, np.log(np.exp(y).sum(-1)) - y[np.arange(10), np.maximum(labels, 0)])
+    mean = lambda v: node("ReduceMean", [v], ["loss"], keepdims=0)
+    total = lambda v, to="loss": node("ReduceSum", [v], [to], keepdims=0)
+    square = node("Mul", ["y", "y"], ["s"])
+    own = [node("Mul", ["s", "m"], ["k"]), total("k", "n"), total("m", "d"), node("Div", ["n", "d"], ["loss"])]
+    cross = node("SoftmaxCrossEntropyLoss", ["y", "labels"], ["l"], reduction="none", ignore_index=-100)
+    cases = {
+        "unreduced": ([cross, mean("l")], ["labels"], entropies.mean()),
+        "squares": ([square, mean("s")], [], (y * y).mean()),
+        # A sum is that of a batch: on average four samples' worth.
+        "sum": ([square, total("s")], [], (y * y).sum() * 4 / 10),
+        "own_mask": ([square, *own], ["m"], (y * y * mask).sum() / mask.sum()),
+        "largest": (
+            [square, node("ReduceMax", ["s"], ["loss"], keepdims=0)],
+            [],
+            ((y * y)[:4].max() + (y * y)[4:8].max()) / 2,
+        ),
+    }
+    kinds = {"x": ("f4", ["batch", 4]), "labels": ("i8", ["batch"]), "m": ("f4", ["batch", 3])}
+    for name, (nodes, more, expected) in cases.items():
+        inputs = ["x", *more]
+        (folder / "m.onnx").write_bytes(
+            model(
+                [node("MatMul", ["x", "w"], ["y"]), *nodes],
+                [value(i, *kinds[i]) for i in inputs],
+                [value("loss", "f4", [])],
+                {"w": w},
+            )
+        )
+        given = [flag for i in inputs for flag in ("--data", i)]
+        compile_model(folder / "m.onnx", folder / "train", "--dim", "batch=4", *given)
+        files = {i: f"{i}.npy" for i in inputs}
+        flags = ["--lr", "0", "--weight-decay", "0", "--steps", "1", "--metrics", folder / "m.jsonl"]
+        data = [*harness.data_flags(folder, files), *harness.data_flags(folder, files, "--eval-data")]
+        result = train(folder / "train", *flags, *data)
+        found = [m["eval_loss"] for m in read_metrics(folder / "m.jsonl") if "eval_loss" in m]
+        check(abs(found[-1] / expected - 1) < 1e-6, f"{name}: eval_loss {found}, by hand {expected}")
+        warning = (
+            "train: warning: the last 2 of 10 evaluation samples are left out: this model evaluates whole batches of 4\n"
+        )
+        check(result.stderr == (warning if name == "largest" else ""), f"{name}: {result.stderr}")
+
+
 def dropout_is_off(folder):
     """Evaluation does not drop: at learning rate 0 it is the same at every step, while the training loss is not."""
     compile_model(MODELS / "dropout" / "export.onnx", folder / "train", "--dim", "batch=8")
@@ -165,4 +217,4 @@ def schedules(folder):
 
 
 if __name__ == "__main__":
-    harness.main([partial_batch, dropout_is_off, token_windows, every_sample_once, schedules])
+    harness.main([partial_batch, losses, dropout_is_off, token_windows, every_sample_once, schedules])

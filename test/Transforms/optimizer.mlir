@@ -1,5 +1,6 @@
 // RUN: scrimp-opt --scrimp-derive-eval --scrimp-autodiff "--scrimp-optimizer=kind=sgd no-decay=1d" %s | FileCheck %s
 // RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd clip-grad-norm=true" %s | FileCheck %s --check-prefix=CLIP
+// RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd wait-for-norm=true" %s | FileCheck %s --check-prefix=WAIT
 // RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd no-decay=hea*,?" %s | FileCheck %s --check-prefix=PATTERN
 // RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd" %s | FileCheck %s --check-prefix=NONE
 // RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=adamw no-decay=1d" --mlir-print-debuginfo %s | FileCheck %s --check-prefix=ADAMW
@@ -23,14 +24,17 @@
 // The gradient of b is there first, so b is updated before that of w is computed.
 // CHECK:      %[[DB:.*]] = scrimp.reduce sum, {{.*}} -> tensor<1xf32>
 // CHECK-NEXT: %[[BB:.*]] = scrimp.sum_squares %[[DB]]
-// CHECK-NEXT: %[[B2:.*]] = scrimp.reshape %[[BB]]
+// CHECK-NEXT: %[[B1:.*]] = scrimp.reshape %[[BB]]
+// CHECK-NEXT: %[[B0:.*]] = scrimp.after %[[LOSS:.*]], %[[B1]]
+// CHECK-NEXT: %[[B2:.*]] = scrimp.check_finite %[[B0]] of "b" : tensor<f64>
 // CHECK-NEXT: %[[B:.*]] = scrimp.view %[[P]] at 16
 // CHECK-NEXT: %[[LRB:.*]] = scrimp.broadcast %[[LR]]
 // CHECK-NEXT: %[[STEPB:.*]] = scrimp.mul %[[DB]], %[[LRB]]
 // CHECK-NEXT: %[[NEWB:.*]] = scrimp.sub %[[B]], %[[STEPB]]
 // CHECK:      %[[DW:.*]] = scrimp.matmul {{.*}} -> tensor<1x3xf32>
 // CHECK:      scrimp.sum_squares
-// CHECK:      %[[NORM2:.*]] = scrimp.add %[[B2]], %{{.*}} : tensor<f64>
+// CHECK:      %[[SUM2:.*]] = scrimp.add %[[B2]], %{{.*}} : tensor<f64>
+// CHECK-NEXT: %[[NORM2:.*]] = scrimp.check_finite %[[SUM2]] of "w" : tensor<f64>
 // CHECK:      %[[W:.*]] = scrimp.view %[[P]] at 0 : tensor<32xf32> -> tensor<3xf32>
 // CHECK:      %[[WDW:.*]] = scrimp.broadcast %[[WD]]
 // CHECK-NEXT: %[[DECAY:.*]] = scrimp.mul %[[W]], %[[WDW]]
@@ -39,7 +43,7 @@
 // CHECK-NEXT: %[[NORM:.*]] = scrimp.sqrt %[[NORM2]]
 // CHECK-NEXT: %[[PACKED:.*]] = scrimp.pack %[[NEWW]] into %[[P]] at 0
 // CHECK-NEXT: %[[BOTH:.*]] = scrimp.pack %[[NEWB]] into %[[PACKED]] at 16
-// CHECK-NEXT: return %{{.*}}, %[[NORM]], %{{.*}}, %[[BOTH]]
+// CHECK-NEXT: return %[[LOSS]], %[[NORM]], %{{.*}}, %[[BOTH]]
 
 // Evaluation reads the same buckets and changes none.
 // CHECK-LABEL: func.func @eval(
@@ -56,6 +60,14 @@
 // CLIP:       %[[C2:.*]] = scrimp.broadcast %[[C1]]
 // CLIP-NEXT:  %[[G:.*]] = scrimp.mul %{{.*}}, %[[C2]]
 // CLIP:       scrimp.sub
+
+// So does it without clipping where updates wait: they read the gradient only once the norm is known. What the graph
+// itself updates waits for the gate.
+// WAIT:       tensor<f64> {scrimp.gate, scrimp.output = "grad_norm"}
+// WAIT:       %[[NORM:.*]] = scrimp.sqrt %{{.*}} : tensor<f64>
+// WAIT:       %[[G:.*]] = scrimp.after %[[NORM]], %{{.*}} : tensor<f64>, tensor<1xf32>
+// WAIT:       scrimp.mul %{{.*}}, %{{.*}}
+// WAIT-NOT:   scrimp.check_finite
 
 // PATTERN: {group = "no_decay", name = "b"
 // PATTERN-NOT: scrimp.scalar = "weight_decay"

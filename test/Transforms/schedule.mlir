@@ -111,3 +111,24 @@ func.func @order_stays(%x: tensor<8xf32> {scrimp.name = "x", scrimp.input = 0 : 
   %y = scrimp.add %a, %b : tensor<8xf32>
   return %y : tensor<8xf32>
 }
+
+// -----
+
+// A gate: the state is updated only once the norm is known, though its update depends on nothing; without the gate it
+// would come first.
+// CHECK-LABEL: @updates_wait_for_gate
+// KEEP-LABEL: @updates_wait_for_gate
+// KEEP: scrimp.sqrt
+// KEEP: scrimp.sub
+func.func @updates_wait_for_gate(%x: tensor<8xf32> {scrimp.name = "x", scrimp.input = 0 : i64},
+                                 %s: tensor<8xf32> {scrimp.name = "s", scrimp.state})
+    -> (tensor<f64> {scrimp.output = "grad_norm", scrimp.gate}, tensor<8xf32> {scrimp.updates = 1 : i64}) {
+  // CHECK: scrimp.sqrt
+  // CHECK: scrimp.sub
+  %new = scrimp.sub %s, %x : tensor<8xf32>
+  %squares = scrimp.sum_squares %x : tensor<8xf32> -> tensor<1xf64>
+  %sum = scrimp.reshape %squares : tensor<1xf64> -> tensor<f64>
+  %checked = scrimp.check_finite %sum of "w" : tensor<f64>
+  %norm = scrimp.sqrt %checked : tensor<f64>
+  return %norm, %new : tensor<f64>, tensor<8xf32>
+}

@@ -20,8 +20,8 @@ def Scrimp_SumSquaresOp : Scrimp_RowsOp<"sum_squares"> {
   let extraClassDefinition = rowsDefinition;
 }
 
-def Scrimp_CheckFiniteOp : Scrimp_Op<"check_finite", [Pure, AllTypesMatch<["x", "y"]>, Scrimp_Eval, CostOp, AliasOp,
-    DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily"]>]> {
+def Scrimp_CheckFiniteOp : Scrimp_Op<"check_finite", [Pure, AllTypesMatch<["x", "y"]>, Scrimp_Eval, CostOp,
+    BatchSplitOp, AliasOp, DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily"]>]> {
   let summary = "A number that ends the step if it is NaN or infinite";
   let description = [{
     The operand, in its own bytes. The host looks at it before anything that comes later runs; where it is not finite the
@@ -37,8 +37,8 @@ def Scrimp_CheckFiniteOp : Scrimp_Op<"check_finite", [Pure, AllTypesMatch<["x", 
   }];
 }
 
-def Scrimp_AfterOp : Scrimp_Op<"after", [Pure, AllTypesMatch<["x", "y"]>, Scrimp_Eval, CostOp, AliasOp,
-    DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily"]>]> {
+def Scrimp_AfterOp : Scrimp_Op<"after", [Pure, AllTypesMatch<["x", "y"]>, Scrimp_Eval, CostOp,
+    BatchSplitOp, AliasOp, DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily"]>]> {
   let summary = "A value that may not be read before another is known";
   let description = [{ `x`, in its own bytes. Whoever reads the result runs after `event` has been computed. }];
   let arguments = (ins Scrimp_Tensor:$x, Scrimp_Tensor:$event);

@@ -41,6 +41,22 @@ def DeriveEval : Pass<"scrimp-derive-eval", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
+def MaskEval : Pass<"scrimp-mask-eval", "::mlir::ModuleOp"> {
+  let summary = "Let @eval sum over the first samples of its batch alone";
+  let description = [{
+    Where the loss (or loss_sum and loss_count) is a sum over samples, as BatchAnalysis proves it, what is summed becomes
+    0 from sample `valid_samples` on, a new scalar of @eval: so a last batch that is not full can be evaluated. A loss
+    that is one such sum divided by another gives both as loss_sum and loss_count.
+
+    Requires: nothing; before parameters become buckets.
+    Ensures: with valid_samples = the batch, no value changes; @eval without the scalar is as it was, and good for whole
+    batches only.
+    Fails: never.
+    Example: test/Transforms/mask-eval.mlir
+  }];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
 def Autodiff : Pass<"scrimp-autodiff", "::mlir::ModuleOp"> {
   let summary = "Add the backward pass: @main becomes @train";
   let description = [{

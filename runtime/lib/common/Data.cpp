@@ -82,28 +82,4 @@ std::string Dataset::pathOf(const Input *input) const {
   return "";
 }
 
-bool Dataset::canMask() const {
-  return std::any_of(sources.begin(), sources.end(), [](const Source &source) {
-    return source.input->batch_dim() >= 0 && source.input->has_ignore() && !isFloat(source.input->dtype());
-  });
-}
-
-void Dataset::maskSlot(char *arena, int64_t slot) {
-  for (const Source &source : sources) {
-    const Input *input = source.input;
-    if (input->batch_dim() < 0 || !input->has_ignore() || isFloat(input->dtype()))
-      continue;
-    for (int64_t o = 0; o < source.outer; ++o)
-      for (int64_t i = 0; i < source.inner; ++i) {
-        int64_t index = o * source.stride + slot * source.inner + i;
-        char *target = arena + input->offset();
-        if (input->dtype() == DType::i64) {
-          int64_t value = input->ignore();
-          memcpy(target + index * 8, &value, 8);
-        } else
-          storeElement(input->dtype(), target, index, static_cast<double>(input->ignore()));
-      }
-  }
-}
-
 } // namespace scrimp::runtime

@@ -69,7 +69,7 @@ Trainer::Cause Trainer::findCauseInWeights() const {
     const char *value = nonFiniteText(loadElement(tensor->dtype(), values, at)), *name = tensor->name()->c_str();
     if (std::find(finiteWeights.begin(), finiteWeights.end(), tensor) != finiteWeights.end())
       return {format("'%s' holds %s since the update of a step before", name, value), "lower --lr", false};
-    std::string source = checkpoint                  ? "the checkpoint '" + checkpoint->folder + "'"
+    std::string source = checkpoint                 ? "the checkpoint '" + checkpoint->folder + "'"
                          : options.initFrom.empty() ? "the model's initial weights"
                                                     : "'" + options.initFrom + "'";
     return {format("'%s' holds %s in %s", name, value, source.c_str()), "start from other weights", false};
@@ -123,9 +123,10 @@ Status Trainer::nonFiniteGradient(const CheckFinite *check, double loss, int64_t
                          "skipped; nothing more is saved: recompile with --skip-nonfinite-grad for --on-nan skip",
                          what.c_str());
   if (cause.hint.empty())
-    cause.hint = format("something between '%s' and the loss has an infinite slope there (a sqrt or norm of 0, a log or "
-                        "division near 0); keep it away from that point, say by an epsilon",
-                        name);
+    cause.hint =
+        format("something between '%s' and the loss has an infinite slope there (a sqrt or norm of 0, a log or "
+               "division near 0); keep it away from that point, say by an epsilon",
+               name);
   return Status::error("%s; %s: %s%s", what.c_str(), updatesWait ? "the step was not applied" : "nothing more is saved",
                        cause.hint.c_str(),
                        !cause.skipHelps ? ""

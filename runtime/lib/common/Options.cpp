@@ -86,8 +86,8 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
       ->type_name("NAME=FILE")
       ->take_all();
   app.add_option("--eval-data", evalData, "the same for evaluation")->type_name("NAME=FILE")->take_all();
-  auto *tokenBytesFlag =
-      app.add_option("--token-bytes", options.tokenBytes, "bytes of a token in raw .bin files, 2 (default) or 4; llm.c's say themselves");
+  auto *tokenBytesFlag = app.add_option("--token-bytes", options.tokenBytes,
+                                        "bytes of a token in raw .bin files, 2 (default) or 4; llm.c's say themselves");
   auto *stepsFlag = app.add_option("--steps", steps, "steps in all, those before a resume included");
   auto *epochsFlag = app.add_option("--epochs", epochs, "passes over the data instead (default 1)");
   for (size_t i = 0; i < std::size(hyperparameterTable); ++i) {
@@ -107,7 +107,8 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
   app.add_option("--threads", threads, format("threads (default %d, at most %d)", options.threads, mostThreads));
   app.add_flag("--no-shuffle", noShuffle, "take samples in the order of the file");
   app.add_option("--eval-every", options.evalEvery, "evaluate every N steps and at the end");
-  app.add_option("--save", options.saveFolder, "folder for checkpoints; saved at the end and on SIGTERM, SIGINT, SIGUSR1 and their like")
+  app.add_option("--save", options.saveFolder,
+                 "folder for checkpoints; saved at the end and on SIGTERM, SIGINT, SIGUSR1 and their like")
       ->type_name("DIR");
   app.add_option("--save-every", options.saveEvery, "save every N steps too");
   app.add_option("--keep", options.keep, "checkpoints to keep (default all)");

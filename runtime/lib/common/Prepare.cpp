@@ -75,11 +75,12 @@ void Trainer::tellScheduleJump(const RunState &saved) {
   if (!saved.total || saved.total == totalSteps || saved.step >= totalSteps ||
       std::abs(now - planned) <= 1e-9 * std::abs(lr))
     return;
-  warn(format("the checkpoint's run had %lld steps, this one has %lld: under --lr-schedule %s the learning rate jumps "
-              "from %.6g, its last, to %.6g at step %lld, where %.6g was planned; give --steps %lld to go on as planned",
-              (long long)saved.total, (long long)totalSteps, scheduleName(schedule.kind),
-              scheduledRate(schedule, lr, std::max<int64_t>(saved.updates, 1), saved.total), now,
-              (long long)saved.step + 1, planned, (long long)saved.total));
+  warn(
+      format("the checkpoint's run had %lld steps, this one has %lld: under --lr-schedule %s the learning rate jumps "
+             "from %.6g, its last, to %.6g at step %lld, where %.6g was planned; give --steps %lld to go on as planned",
+             (long long)saved.total, (long long)totalSteps, scheduleName(schedule.kind),
+             scheduledRate(schedule, lr, std::max<int64_t>(saved.updates, 1), saved.total), now,
+             (long long)saved.step + 1, planned, (long long)saved.total));
 }
 
 static bool isSameFile(const std::string &a, const std::string &b) {
@@ -118,8 +119,7 @@ Status Trainer::prepare() {
     if (evaluation.failed())
       return evaluation.status();
     evalData = std::move(*evaluation);
-    if (evalData->samples() < program->batch() && evalData->hasBatchedInputs() &&
-        (program->eval_drops_partial() || !evalData->canMask()))
+    if (evalData->samples() < program->batch() && evalData->hasBatchedInputs() && program->eval_drops_partial())
       return Status::error("--eval-data: %lld samples make no whole batch of %lld, and this model cannot evaluate a "
                            "part of one; give more, or recompile with a smaller batch",
                            (long long)evalData->samples(), (long long)program->batch());

@@ -61,6 +61,7 @@ constexpr ScalarInfo scalarTable[] = {
     {"dampening", [](In in) { return in.values.dampening; }},
     {"one_minus_dampening", [](In in) { return in.t == 1 ? 1.0 : 1 - in.values.dampening; }},
     {"nesterov", [](In in) { return in.values.nesterov; }},
+    {"valid_samples", nullptr, [](In in) { return in.validSamples; }},
 };
 
 constexpr bool isNamedAsPublished() {

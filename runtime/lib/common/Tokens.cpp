@@ -5,15 +5,18 @@ namespace scrimp::runtime {
 
 namespace {
 
-/// The data files of github.com/karpathy/llm.c: 256 numbers of 4 bytes (magic, version, tokens, zeros), then the tokens.
+/// The data files of github.com/karpathy/llm.c: 256 numbers of 4 bytes (magic, version, tokens, zeros), then the
+/// tokens.
 struct LlmcFormat {
   int32_t magic;
   int tokenBytes; // 0: another of llm.c's files
   const char *what;
 };
 
-constexpr LlmcFormat llmcFormats[] = {
-    {20240520, 2, "tokens"}, {20240801, 4, "tokens"}, {20240522, 0, "a multiple-choice test"}, {20240326, 0, "a model"}};
+constexpr LlmcFormat llmcFormats[] = {{20240520, 2, "tokens"},
+                                      {20240801, 4, "tokens"},
+                                      {20240522, 0, "a multiple-choice test"},
+                                      {20240326, 0, "a model"}};
 constexpr uint64_t llmcHeaderBytes = 1024;
 
 } // namespace
@@ -50,14 +53,16 @@ Result<StoredTensor> openTokens(const File &file, const std::string &path, const
     if (!format.tokenBytes)
       return Status::error("%s: '%s' is a file of llm.c that holds %s, not tokens", flag, name, format.what);
     if (tokenBytes && tokenBytes != format.tokenBytes)
-      return Status::error("%s: --token-bytes is %d, but '%s' is a file of llm.c with tokens of %d bytes; leave the flag "
-                           "out",
-                           flag, tokenBytes, name, format.tokenBytes);
+      return Status::error(
+          "%s: --token-bytes is %d, but '%s' is a file of llm.c with tokens of %d bytes; leave the flag "
+          "out",
+          flag, tokenBytes, name, format.tokenBytes);
     uint64_t needed = llmcHeaderBytes + static_cast<uint64_t>(std::max(header[2], 0)) * format.tokenBytes;
     if (header[2] < 0 || file.bytes() != needed)
-      return Status::error("%s: '%s' is a file of llm.c whose header promises %d tokens, which makes %llu bytes, but it "
-                           "has %llu; it is damaged",
-                           flag, name, header[2], (unsigned long long)needed, (unsigned long long)file.bytes());
+      return Status::error(
+          "%s: '%s' is a file of llm.c whose header promises %d tokens, which makes %llu bytes, but it "
+          "has %llu; it is damaged",
+          flag, name, header[2], (unsigned long long)needed, (unsigned long long)file.bytes());
     return tensorOf(format.tokenBytes, llmcHeaderBytes, header[2]);
   }
 
@@ -65,16 +70,18 @@ Result<StoredTensor> openTokens(const File &file, const std::string &path, const
   if (bytes == 2 && !tokenBytes) {
     constexpr int64_t most = 1 << 16;
     if (input->valid_end() > most)
-      return Status::error("%s: input '%s' takes values up to %lld, more than tokens of 2 bytes hold; say what '%s' has "
-                           "by --token-bytes 4 or --token-bytes 2",
-                           flag, input->name()->c_str(), (long long)input->valid_end() - 1, name);
+      return Status::error(
+          "%s: input '%s' takes values up to %lld, more than tokens of 2 bytes hold; say what '%s' has "
+          "by --token-bytes 4 or --token-bytes 2",
+          flag, input->name()->c_str(), (long long)input->valid_end() - 1, name);
     Result<bool> wider = looksWider(file);
     if (wider.failed())
       return wider.status();
     if (*wider)
-      return Status::error("%s: every second token of '%s' would be 0, as in a file of 4-byte tokens; say which it is by "
-                           "--token-bytes 4 or --token-bytes 2",
-                           flag, name);
+      return Status::error(
+          "%s: every second token of '%s' would be 0, as in a file of 4-byte tokens; say which it is by "
+          "--token-bytes 4 or --token-bytes 2",
+          flag, name);
   }
   if (file.bytes() % static_cast<uint64_t>(bytes))
     return Status::error("%s: '%s' has %llu bytes, which is no whole number of %d-byte tokens; see --token-bytes", flag,

@@ -16,8 +16,8 @@ static double now() {
 
 static volatile sig_atomic_t signalRaised = 0;
 
-// Ctrl-C and kill; what schedulers send ahead of a time limit (SLURM's --signal, PBS, LSF: USR1, USR2), of a limit on CPU
-// time (XCPU), or when the terminal goes (HUP).
+// Ctrl-C and kill; what schedulers send ahead of a time limit (SLURM's --signal, PBS, LSF: USR1, USR2), of a limit on
+// CPU time (XCPU), or when the terminal goes (HUP).
 static constexpr int savingSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU, SIGHUP};
 
 struct SignalGuard::Saved {

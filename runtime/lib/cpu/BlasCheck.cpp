@@ -3,8 +3,8 @@
 #include "scrimp/runtime/Library.h"
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <dlfcn.h>

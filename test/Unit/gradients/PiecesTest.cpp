@@ -42,6 +42,10 @@ static const char *const kMoreCases[] = {
       %1 = scrimp.pack %p into %x at 6 : tensor<2x3xf64>, tensor<12xf64>
       %2 = scrimp.sum_squares %x : tensor<12xf64> -> tensor<1xf64>
       return %2 : tensor<1xf64> })",
+    R"(func.func @main(%x: tensor<4x3xf64>, %n: tensor<f64>) -> tensor<4x3xf64> {
+      %0 = scrimp.check_finite %n of "w" : tensor<f64>
+      %1 = scrimp.after %0, %x : tensor<f64>, tensor<4x3xf64>
+      return %1 : tensor<4x3xf64> })",
     // Batches that are merged, split off and moved; halves of a batch that was joined of two.
     R"(func.func @main(%x: tensor<4x6x2xf64>, %y: tensor<4x6x2xf64>) -> tensor<4x6x2xf64> {
       %0 = scrimp.reshape %x : tensor<4x6x2xf64> -> tensor<24x2xf64>

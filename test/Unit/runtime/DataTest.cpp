@@ -183,9 +183,10 @@ TEST(Data, LlmcHeadersAreRead) {
               "--data: --token-bytes is " + std::to_string(wide ? 2 : 4) + ", but '" + in.test.path("t.bin") +
                   "' is a file of llm.c with tokens of " + std::to_string(wide ? 4 : 2) + " bytes; leave the flag out");
   }
-  EXPECT_EQ(in.error("a.bin", llmc<uint16_t>(20240520, 1, 8, {1, 2, 3})),
-            "--data: 'a.bin' is a file of llm.c whose header promises 8 tokens, which makes 1040 bytes, but it has 1030; "
-            "it is damaged");
+  EXPECT_EQ(
+      in.error("a.bin", llmc<uint16_t>(20240520, 1, 8, {1, 2, 3})),
+      "--data: 'a.bin' is a file of llm.c whose header promises 8 tokens, which makes 1040 bytes, but it has 1030; "
+      "it is damaged");
   EXPECT_EQ(in.error("a.bin", llmc<uint16_t>(20240326, 3, 1024, {1, 2, 3})),
             "--data: 'a.bin' is a file of llm.c that holds a model, not tokens");
 }
@@ -283,7 +284,8 @@ TEST(Data, WhatIsNoFileIsRefused) {
   test.writeData(8);
   ASSERT_EQ(mkfifo(test.path("pipe.npy").c_str(), 0600), 0);
   EXPECT_EQ(test.run("--data x={}/pipe.npy --data labels={}/labels.npy"), 1);
-  EXPECT_EQ(test.err, "train: error: --data x: '" + test.path("pipe.npy") + "' is not a regular file, expected a file\n");
+  EXPECT_EQ(test.err,
+            "train: error: --data x: '" + test.path("pipe.npy") + "' is not a regular file, expected a file\n");
   EXPECT_EQ(test.run("--data x=/dev/zero --data labels={}/labels.npy"), 1);
   EXPECT_EQ(test.err, "train: error: --data x: '/dev/zero' is not a regular file, expected a file\n");
 }

@@ -52,7 +52,7 @@ TEST(Program, RefusesEachKindOfFault) {
       {[](auto &t) { t.table.arena_bytes = UINT64_MAX; }, "arena of 18446744073709551615 bytes"},
       {[](auto &t) { t.table.workers = 0; }, "workspaces for 0 threads"},
       {[](auto &t) { t.table.batch = 0; }, "batch of 0 samples"},
-      {[](auto &t) { t.table.kernels.pop_back(); }, "it lists 3 kernels, the executable has 4"},
+      {[](auto &t) { t.table.kernels.pop_back(); }, "it lists 4 kernels, the executable has 5"},
       {[](auto &t) { t.table.segments[0]->bytes += 64; }, "segment parameters lies outside the arena"},
       {[](auto &t) {
          t.table.segments.push_back(std::make_unique<SegmentT>());
@@ -80,7 +80,7 @@ TEST(Program, RefusesEachKindOfFault) {
       {[](auto &t) { t.table.graphs[0]->outputs.clear(); }, "the graph 'train' has no output 'loss'"},
       {[](auto &t) { t.table.graphs[0]->outputs[0]->offset = t.table.arena_bytes; },
        "output 'loss' lies outside the arena"},
-      {[=](auto &t) { launch(t).kernel = 4; }, "launch of kernel 4 of 4"},
+      {[=](auto &t) { launch(t).kernel = 5; }, "launch of kernel 5 of 5"},
       {[=](auto &t) { launch(t).buffers.pop_back(); }, "kernel 'loss' takes 6 buffers, a launch gives it 5"},
       {[=](auto &t) { launch(t).grain = 0; }, "kernel 'loss' is launched for 1 units in steps of 0"},
       {[=](auto &t) { launch(t).buffers[2] = Range(UINT64_MAX, 2); }, "buffer 2 of loss lies outside the arena"},

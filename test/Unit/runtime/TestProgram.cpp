@@ -22,11 +22,11 @@ float predict(const float *x, const float *w, int64_t b) {
 }
 
 // x, labels, w, loss, loss_sum, loss_count
-void lossKernel(char *const *buffers, int64_t, int64_t) {
+void lossOf(char *const *buffers, int64_t samples) {
   auto *x = reinterpret_cast<const float *>(buffers[0]), *w = reinterpret_cast<const float *>(buffers[2]);
   auto *labels = reinterpret_cast<const int64_t *>(buffers[1]);
   float sum = 0, count = 0;
-  for (int64_t b = 0; b < B; ++b)
+  for (int64_t b = 0; b < samples; ++b)
     if (labels[b] != -100) {
       float error = predict(x, w, b) - static_cast<float>(labels[b]);
       sum += error * error;
@@ -35,6 +35,13 @@ void lossKernel(char *const *buffers, int64_t, int64_t) {
   *reinterpret_cast<float *>(buffers[3]) = sum / count;
   *reinterpret_cast<float *>(buffers[4]) = sum;
   *reinterpret_cast<float *>(buffers[5]) = count;
+}
+
+void lossKernel(char *const *buffers, int64_t, int64_t) { lossOf(buffers, B); }
+
+// The same buffers, then valid_samples.
+void evalKernel(char *const *buffers, int64_t, int64_t) {
+  lossOf(buffers, *reinterpret_cast<const int64_t *>(buffers[6]));
 }
 
 // x, labels, w, grad, norm
@@ -68,8 +75,9 @@ void adamKernel(char *const *buffers, int64_t begin, int64_t end) {
 
 void countKernel(char *const *buffers, int64_t, int64_t) { ++*reinterpret_cast<int64_t *>(buffers[0]); }
 
-constexpr scrimp_kernel kernels[] = {lossKernel, gradientKernel, adamKernel, countKernel};
-constexpr std::pair<const char *, uint32_t> kernelTable[] = {{"loss", 6}, {"gradient", 5}, {"adam", 11}, {"count", 1}};
+constexpr scrimp_kernel kernels[] = {lossKernel, gradientKernel, adamKernel, countKernel, evalKernel};
+constexpr std::pair<const char *, uint32_t> kernelTable[] = {
+    {"loss", 6}, {"gradient", 5}, {"adam", 11}, {"count", 1}, {"eval", 7}};
 
 } // namespace
 
@@ -143,6 +151,7 @@ TestProgram::TestProgram() {
     addScalar(name);
   addScalar("seed", DType::i64);
   addScalar("step", DType::i64);
+  addScalar("valid_samples", DType::i64);
 
   auto input = std::make_unique<InputT>();
   input->name = "x";
@@ -226,7 +235,8 @@ TestProgram::TestProgram() {
   table.graphs.push_back(std::move(train));
   auto eval = std::make_unique<GraphT>();
   eval->name = "eval";
-  addLaunch(*eval, 0, lossBuffers, 1);
+  lossBuffers.push_back(range("valid_samples", 8));
+  addLaunch(*eval, 4, lossBuffers, 1);
   for (const char *name : {"loss", "loss_sum", "loss_count"})
     addOutput(*eval, name);
   table.graphs.push_back(std::move(eval));

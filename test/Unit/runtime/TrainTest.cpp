@@ -81,9 +81,10 @@ TEST(Train, ResumingUnderOtherStepsTellsTheJump) {
   test.writeData(10);
   ASSERT_EQ(test.run(data + "--steps 4 --lr 1 --lr-schedule cosine --save {}/c --save-every 3"), 0) << test.err;
   ASSERT_EQ(test.run(data + "--steps 8 --resume {}/c/step-000003 --metrics {}/m.jsonl"), 0) << test.err;
-  EXPECT_EQ(test.err, "train: warning: the checkpoint's run had 4 steps, this one has 8: under --lr-schedule cosine the "
-                      "learning rate jumps from 0.5, its last, to 0.691342 at step 4, where 0.146447 was planned; give "
-                      "--steps 4 to go on as planned\n");
+  EXPECT_EQ(test.err,
+            "train: warning: the checkpoint's run had 4 steps, this one has 8: under --lr-schedule cosine the "
+            "learning rate jumps from 0.5, its last, to 0.691342 at step 4, where 0.146447 was planned; give "
+            "--steps 4 to go on as planned\n");
   EXPECT_NEAR(metricsOf(test, "m.jsonl")[0]["lr"].get<double>(), 0.691342, 1e-6);
   // Nothing to tell: the same steps, a rate that does not depend on them, a rate given anew at the end of a warm-up.
   ASSERT_EQ(test.run(data + "--steps 4 --resume {}/c/step-000003"), 0) << test.err;
@@ -209,9 +210,10 @@ TEST(Train, AGradientThatIsNotFiniteStopsTheRun) {
     EXPECT_EQ(test.run(flags), 1);
     std::string what = "train: error: the gradient of 'w' is infinite at step 2, though the loss is 6.24999e+36; ";
     EXPECT_EQ(test.err.substr(0, what.size()), what);
-    EXPECT_NE(test.err.find(waits ? "; the step was not applied: something between 'w' and the loss has an infinite slope "
-                                  : "; nothing more is saved: something between 'w' and the loss has an infinite slope "),
-              std::string::npos)
+    EXPECT_NE(
+        test.err.find(waits ? "; the step was not applied: something between 'w' and the loss has an infinite slope "
+                            : "; nothing more is saved: something between 'w' and the loss has an infinite slope "),
+        std::string::npos)
         << test.err;
     EXPECT_NE(test.err.find(waits ? ", or give --on-nan skip\n"
                                   : ", or compile with --skip-nonfinite-grad and give --on-nan skip\n"),
@@ -226,9 +228,10 @@ TEST(Train, AGradientThatIsNotFiniteStopsTheRun) {
       EXPECT_EQ(readBytes(test.path("c/latest")), "step-000004\n");
       EXPECT_EQ(metricsOf(test, "m.jsonl")[1]["skipped"], true);
     } else
-      EXPECT_NE(test.err.find("; this program updates parameters before all gradients are known, so the step cannot be "
-                              "skipped; nothing more is saved: recompile with --skip-nonfinite-grad for --on-nan skip\n"),
-                std::string::npos)
+      EXPECT_NE(
+          test.err.find("; this program updates parameters before all gradients are known, so the step cannot be "
+                        "skipped; nothing more is saved: recompile with --skip-nonfinite-grad for --on-nan skip\n"),
+          std::string::npos)
           << test.err;
   }
 }
@@ -238,9 +241,10 @@ TEST(Train, WeightsThatOverflowAreNotSaved) {
   test.writeData(8);
   EXPECT_EQ(test.run(data + "--steps 1 --lr 1e38 --weight-decay 1e38 --save {}/c"), 1);
   EXPECT_EQ(test.err.substr(0, 21), "train: error: 'w' hol") << test.err;
-  EXPECT_NE(test.err.find(" after step 1, though loss and gradients were finite: the update itself is too large; nothing "
-                          "more is saved: lower --lr\n"),
-            std::string::npos)
+  EXPECT_NE(
+      test.err.find(" after step 1, though loss and gradients were finite: the update itself is too large; nothing "
+                    "more is saved: lower --lr\n"),
+      std::string::npos)
       << test.err;
   EXPECT_FALSE(std::filesystem::exists(test.path("c")));
 }
@@ -308,7 +312,7 @@ TEST(Train, EvaluationMasksThePartialBatch) {
   EXPECT_NEAR(found, sum / 6, 1e-4);
 }
 
-TEST(Train, EvaluationDropsAPartialBatchThatItCannotMask) {
+TEST(Train, EvaluationDropsAPartialBatchThatItCannotDivide) {
   TestProgram test;
   test.table.eval_drops_partial = true;
   test.writeData(8);

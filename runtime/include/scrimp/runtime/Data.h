@@ -42,10 +42,6 @@ public:
   Status fillFixed(char *arena);
   /// Writes sample `sample` into place `slot` of the batch, checking values.
   Status fillSample(char *arena, int64_t slot, int64_t sample);
-  /// Marks place `slot` as empty: `ignore` in the inputs that have it. The rest keeps what it holds.
-  void maskSlot(char *arena, int64_t slot);
-  /// Whether any input has a value to ignore.
-  bool canMask() const;
   /// The file that feeds an input, as the user wrote it.
   std::string pathOf(const program::Input *input) const;
 

@@ -16,8 +16,8 @@ public:
   Executor(const program::Program *program, const program::Graph *graph, const scrimp_kernel *kernels, char *arena,
            ThreadPool &pool);
 
-  /// Runs the commands in order. The check that met a number that is not finite, after which the rest was left out; null
-  /// if all went well.
+  /// Runs the commands in order. The check that met a number that is not finite, after which the rest was left out;
+  /// null if all went well.
   const program::CheckFinite *run();
 
   /// An output as a double, after run().

@@ -12,6 +12,7 @@
 //   step_size               lr / (1 - beta1^t)                       (Adam)
 //   sqrt_bias_correction2   (1 - beta2^t)^0.5                        (Adam)
 //   one_minus_dampening     1 - dampening, but 1 at the first update: PyTorch's momentum buffer starts as the gradient
+//   valid_samples           how many places of the batch hold samples, from the first on (evaluation)
 //
 // t counts applied updates, this one included: a skipped step moves neither it nor the schedule.
 #ifndef SCRIMP_RUNTIME_SCALARS_H
@@ -80,6 +81,7 @@ struct ScalarInputs {
   uint64_t seed = 0;
   int64_t step = 1; // of the run
   int64_t t = 1;    // applied updates, this one included
+  int64_t validSamples = 0;
 };
 
 bool isKnownScalar(std::string_view name);
