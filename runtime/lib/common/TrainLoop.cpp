@@ -86,7 +86,8 @@ Status Trainer::trainStep(StepReport &report) {
   Status status;
   if (!std::isfinite(report.loss)) {
     report.nonFinite = "loss";
-    status = nonFiniteLoss(report.loss, step, /*applied=*/!failed);
+    bool known = failed && (failed->kind() == CheckKind::loss || updatesWait);
+    status = nonFiniteLoss(report.loss, step, /*applied=*/!known);
   } else if (failed) {
     report.nonFinite = failed->name() ? failed->name()->c_str() : "";
     status = nonFiniteGradient(failed, report.loss, step);

@@ -5,6 +5,7 @@
 #include "Blas.h"
 #include "Draws.h"
 #include "Exp.h"
+#include "HostLoops.h"
 #include "scrimp/runtime/workspace.h"
 #include <limits>
 
@@ -129,41 +130,6 @@ template <typename T> struct Attention {
 };
 
 } // namespace
-
-/// Eight interleaved partial sums, then a tree: the order is a function of the length.
-template <typename T> static T sumOf(const T *row, int64_t count) {
-  T lanes[8] = {};
-  int64_t j = 0;
-  for (; j + 8 <= count; j += 8)
-    for (int l = 0; l < 8; ++l)
-      lanes[l] += row[j + l];
-  for (; j < count; ++j)
-    lanes[j % 8] += row[j];
-  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-}
-
-/// Softmax in place; returns the log-sum-exp. A row whose scores are all -inf becomes zeros with lse 0, from which the
-/// gradient recomputes zeros. NaN stays NaN.
-template <typename T> static T softmaxRow(T *row, int64_t count) {
-  constexpr T lowest = -std::numeric_limits<T>::infinity();
-  T most = lowest;
-  bool anyNan = false;
-  for (int64_t j = 0; j < count; ++j) {
-    most = row[j] > most ? row[j] : most;
-    anyNan |= row[j] != row[j];
-  }
-  if (most == lowest && !anyNan) {
-    for (int64_t j = 0; j < count; ++j)
-      row[j] = T(0);
-    return T(0);
-  }
-  for (int64_t j = 0; j < count; ++j)
-    row[j] = exponential(row[j] - most);
-  T sum = sumOf(row, count);
-  for (int64_t j = 0; j < count; ++j)
-    row[j] /= sum;
-  return most + std::log(sum);
-}
 
 template <typename T> static void forward(const LibraryArguments &arguments, ThreadPool &pool) {
   Attention<T> a(arguments, 3);

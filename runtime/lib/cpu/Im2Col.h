@@ -3,6 +3,7 @@
 #ifndef SCRIMP_RUNTIME_LIB_CPU_IM2COL_H
 #define SCRIMP_RUNTIME_LIB_CPU_IM2COL_H
 
+#include "HostLoops.h"
 #include "scrimp/runtime/workspace.h"
 #include <cstring>
 
@@ -79,9 +80,9 @@ void addColumnsToImage(const Conv2dShape &s, T *dx, int64_t channels, int64_t be
                const T *in = columns + tap * stride + column - ow;
                T *row = dx + (c * s.H + ih) * s.W;
                TapRange inside(s.outW(), s.strideW, offset, s.W);
-               int64_t last = smallerOf(inside.end, end);
-               for (int64_t j = largerOf(ow, inside.begin); j < last; ++j)
-                 row[j * s.strideW + offset] += in[j];
+               int64_t first = largerOf(ow, inside.begin), last = smallerOf(inside.end, end);
+               if (first < last)
+                 addRow(in + first, row + first * s.strideW + offset, last - first, s.strideW);
              });
 }
 
