@@ -54,8 +54,12 @@ UpdateBuilder::UpdateBuilder(func::FuncOp function, const UpdateRule &rule, Arra
 }
 
 Value UpdateBuilder::build(MutableArrayRef<Update> updates, bool clip, bool wait) {
+  // Updates come after the loss in any case (scrimp-schedule), and so do the checks.
+  int lossIndex = findOutput(function, "loss");
+  if (lossIndex >= 0)
+    loss = block.getTerminator()->getOperand(lossIndex);
   for (Update &update : updates)
-    update.after = earliestPlace(update);
+    update.after = later(earliestPlace(update), loss ? loss.getDefiningOp() : nullptr);
   // In the order in which gradients come, so that the norm's running sum follows them.
   llvm::sort(updates, [](const Update &a, const Update &b) {
     if (a.after == b.after)
@@ -128,8 +132,8 @@ Value UpdateBuilder::addSquares(OpBuilder &builder, const Update &update, Value 
   // A loss that is not finite is told before what follows from it.
   if (squares)
     sum = AddOp::create(builder, loc, squares, sum);
-  else if (int loss = findOutput(function, "loss"); loss >= 0)
-    sum = AfterOp::create(builder, loc, sum.getType(), sum, block.getTerminator()->getOperand(loss));
+  else if (loss)
+    sum = AfterOp::create(builder, loc, sum.getType(), sum, loss);
   // The first parameter after which the sum is not finite is the first whose gradient is not.
   return CheckFiniteOp::create(builder, loc, sum.getType(), sum, update.member->name);
 }

@@ -43,6 +43,7 @@ private:
   const UpdateRule &rule;
   ArrayRef<BlockArgument> whole;
   Block &block;
+  Value loss; // null without one
   Type scalarType;                                // of hyperparameters
   SmallVector<SmallVector<BlockArgument>> states; // per bucket
   llvm::StringMap<BlockArgument> scalars;
