@@ -202,6 +202,7 @@ void ParameterAnalysis::partTraced() {
       const Signature::Entry *entry = signature->byArgument(*argument);
       Candidate part = candidate;
       part.origin = value;
+      part.transposeOf.clear();
       // Without the call a name is a guess by the module: ties look the same as what was merged.
       bool guessed = !callOf(use.node);
       if (guessed &&

@@ -417,7 +417,7 @@ def main():
             export(name, options.cache, tool)
         for route in ROUTES if not options.export_only else ():
             folder = options.cache / name
-            if not (folder / f"{route}.onnx").exists():
+            if not (folder / f"{route}.onnx").exists() or not (folder / "truth.json").exists():
                 totals[route, "not exported"] += 1
                 continue
             violations, summary = check(folder, route, options.bin)
