@@ -88,6 +88,11 @@ LogicalResult GatherOp::canonicalize(GatherOp op, PatternRewriter &rewriter) {
   int64_t last = first + (count - 1) * stride;
   if (stride == 0 || std::min(first, last) < 0 || std::max(first, last) >= size)
     return failure();
+  // A slice would give the padding a gradient.
+  if (std::optional<int64_t> padding = op.getPadding(); padding && (*padding - first) % stride == 0 &&
+                                                        *padding >= std::min(first, last) &&
+                                                        *padding <= std::max(first, last))
+    return failure();
   SmallVector<int64_t> starts(shape.size(), 0), strides(shape.size(), 1);
   starts[dim] = first;
   strides[dim] = stride;

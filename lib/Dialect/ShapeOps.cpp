@@ -434,8 +434,10 @@ static SmallVector<int64_t> gatherShape(ArrayRef<int64_t> x, ArrayRef<int64_t> i
   return shape;
 }
 
-void GatherOp::build(OpBuilder &builder, OperationState &state, Value x, Value indices, int64_t dim) {
-  build(builder, state, tensorType(x).clone(gatherShape(shapeOf(x), shapeOf(indices), dim)), x, indices, dim);
+void GatherOp::build(OpBuilder &builder, OperationState &state, Value x, Value indices, int64_t dim,
+                     std::optional<int64_t> padding) {
+  build(builder, state, tensorType(x).clone(gatherShape(shapeOf(x), shapeOf(indices), dim)), x, indices,
+        builder.getI64IntegerAttr(dim), padding ? builder.getI64IntegerAttr(*padding) : IntegerAttr());
 }
 
 static LogicalResult verifyGather(Operation *op, RankedTensorType whole, Value indices, RankedTensorType taken,
@@ -449,7 +451,12 @@ static LogicalResult verifyGather(Operation *op, RankedTensorType whole, Value i
 }
 
 LogicalResult GatherOp::verify() {
-  return verifyGather(*this, tensorType(getX()), getIndices(), tensorType(getY()), getDim());
+  if (failed(verifyGather(*this, tensorType(getX()), getIndices(), tensorType(getY()), getDim())))
+    return failure();
+  int64_t size = shapeOf(getX())[getDim()];
+  if (std::optional<int64_t> padding = getPadding(); padding && (*padding < 0 || *padding >= size))
+    return emitOpError() << "padding " << *padding << " is not in [0, " << size << ")";
+  return success();
 }
 
 /// For every element of the taken tensor: its linear index there, and that of the element of the whole it refers to.
@@ -495,8 +502,23 @@ SmallVector<Value> GatherOp::emitElement(OpBuilder &builder, Location loc, Value
 
 void GatherOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
                              MutableArrayRef<Value> operandGrads) {
-  operandGrads[0] =
-      ScatterAddOp::create(builder, getLoc(), getX().getType(), resultGrads[0], getIndices(), getDim());
+  Value g = resultGrads[0];
+  if (std::optional<int64_t> padding = getPadding()) {
+    Location loc = getLoc();
+    RankedTensorType indexType = tensorType(getIndices());
+    auto isAt = [&](int64_t index) -> Value {
+      return CompareOp::create(builder, loc, Predicate::eq, getIndices(),
+                               splatConstant(builder, loc, indexType, index));
+    };
+    // Negative indices count from the end.
+    Value padded = OrOp::create(builder, loc, isAt(*padding), isAt(*padding - shapeOf(getX())[getDim()]));
+    SmallVector<int64_t> shape(tensorType(g).getRank(), 1);
+    llvm::copy(indexType.getShape(), shape.begin() + getDim());
+    padded = ReshapeOp::create(builder, loc, tensorType(padded).clone(shape), padded);
+    padded = BroadcastOp::create(builder, loc, tensorType(padded).clone(shapeOf(g)), padded);
+    g = SelectOp::create(builder, loc, padded, splatConstant(builder, loc, tensorType(g), 0), g);
+  }
+  operandGrads[0] = ScatterAddOp::create(builder, getLoc(), getX().getType(), g, getIndices(), getDim());
 }
 
 LogicalResult ScatterAddOp::verify() {

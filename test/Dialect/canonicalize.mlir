@@ -288,6 +288,19 @@ func.func @constant_indices(%x: tensor<9x2xf32>)
 
 // -----
 
+// The padding row has no gradient, which a slice would give it.
+// CHECK-LABEL: @constant_indices_beside_the_padding(
+// CHECK: scrimp.slice %{{.*}} [1, 0] [1, 1] : tensor<9x2xf32> -> tensor<3x2xf32>
+// CHECK: scrimp.gather %{{.*}} {dim = 0 : i64, padding = 3 : i64}
+func.func @constant_indices_beside_the_padding(%x: tensor<9x2xf32>) -> (tensor<3x2xf32>, tensor<3x2xf32>) {
+  %i = scrimp.constant dense<[1, 2, 3]> : tensor<3xi64>
+  %a = scrimp.gather %x, %i {dim = 0, padding = 0} : tensor<9x2xf32>, tensor<3xi64> -> tensor<3x2xf32>
+  %b = scrimp.gather %x, %i {dim = 0, padding = 3} : tensor<9x2xf32>, tensor<3xi64> -> tensor<3x2xf32>
+  return %a, %b : tensor<3x2xf32>, tensor<3x2xf32>
+}
+
+// -----
+
 // Nothing is padded; a product reads its operand as it lies.
 // CHECK-LABEL: @whole(
 // CHECK-SAME: %[[X:.*]]: tensor<3xf32>, %[[P:.*]]: tensor<4x2xf32>, %[[Q:.*]]: tensor<4x5xf32>

@@ -104,6 +104,8 @@ func.func @shape(%x: tensor<2x3xf32>, %n: tensor<4xi64>, %u: tensor<4x3xf32>) {
   %concat = scrimp.concat %x, %u {dim = 0 : i64} : tensor<2x3xf32>, tensor<4x3xf32> -> tensor<6x3xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.gather %{{[^ ,():]+}}, %{{[^ ,():]+}} {dim = 0 : i64} : tensor<2x3xf32>, tensor<4xi64> -> tensor<4x3xf32>
   %gather = scrimp.gather %x, %n {dim = 0 : i64} : tensor<2x3xf32>, tensor<4xi64> -> tensor<4x3xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.gather %{{[^ ,():]+}}, %{{[^ ,():]+}} {dim = 0 : i64, padding = 1 : i64} : tensor<2x3xf32>, tensor<4xi64> -> tensor<4x3xf32>
+  %padded = scrimp.gather %x, %n {dim = 0 : i64, padding = 1 : i64} : tensor<2x3xf32>, tensor<4xi64> -> tensor<4x3xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.scatter_add %{{[^ ,():]+}}, %{{[^ ,():]+}} {dim = 0 : i64} : tensor<4x3xf32>, tensor<4xi64> -> tensor<2x3xf32>
   %scatter_add = scrimp.scatter_add %u, %n {dim = 0 : i64} : tensor<4x3xf32>, tensor<4xi64> -> tensor<2x3xf32>
   return

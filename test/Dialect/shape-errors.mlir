@@ -168,6 +168,14 @@ func.func @gather_dim(%x: tensor<2x3xf32>, %i: tensor<4xi64>) {
 
 // -----
 
+func.func @gather_padding(%x: tensor<2x3xf32>, %i: tensor<4xi64>) {
+  // expected-error@+1 {{padding 2 is not in [0, 2)}}
+  %y = scrimp.gather %x, %i {dim = 0, padding = 2} : tensor<2x3xf32>, tensor<4xi64> -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
 func.func @gather_result(%x: tensor<2x3xf32>, %i: tensor<4xi64>) {
   // expected-error@+1 {{expected 'tensor<4x3xf32>', found 'tensor<2x4xf32>'}}
   %y = scrimp.gather %x, %i {dim = 0} : tensor<2x3xf32>, tensor<4xi64> -> tensor<2x4xf32>

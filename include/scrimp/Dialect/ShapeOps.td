@@ -107,12 +107,14 @@ def Scrimp_GatherOp : Scrimp_MapOp<"gather", [Scrimp_Differentiable], [], Scrimp
   let description = [{
     result[a..., i..., b...] = x[a..., indices[i...], b...], a and b the dimensions before and after `dim`. Negative
     indices count from the end. The interpreter rejects an index out of range; kernels clamp it (the runtime has checked
-    the user's data). The gradient adds up repeated indices.
+    the user's data). The gradient adds up repeated indices. The slice at `padding`, where that is given, is read like any
+    other and gets no gradient (PyTorch's padding_idx).
   }];
-  let arguments = (ins Scrimp_Tensor:$x, Scrimp_IndexTensor:$indices, I64Attr:$dim);
+  let arguments = (ins Scrimp_Tensor:$x, Scrimp_IndexTensor:$indices, I64Attr:$dim, OptionalAttr<I64Attr>:$padding);
   let results = (outs Scrimp_Tensor:$y);
   let assemblyFormat = "$x `,` $indices attr-dict `:` type($x) `,` type($indices) `->` type($y)";
-  let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$indices, "int64_t":$dim)>];
+  let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$indices, "int64_t":$dim,
+                             CArg<"std::optional<int64_t>", "{}">:$padding)>];
   let hasCanonicalizeMethod = 1;
   let hasVerifier = 1;
   let extraClassDefinition = mapDefinition;

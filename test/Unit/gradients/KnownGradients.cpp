@@ -46,6 +46,21 @@ TEST(KnownGradients, GatherAddsRepeatedAndNegativeIndices) {
   EXPECT_EQ(gradients, (std::vector<std::vector<double>>{{0, 0, 101, 101, 0, 0, 10, 10}}));
 }
 
+// Row 3 is the padding, also when counted from the end: it is read, and gets nothing. Row 1 gets 1 + 1000.
+TEST(KnownGradients, GatherGivesThePaddingNothing) {
+  auto gradients = gradientsAt(R"(func.func @main(%x: tensor<4x2xf64>) -> tensor<f64> {
+    %i = scrimp.constant dense<[[1, 3], [-1, 1]]> : tensor<2x2xi64>
+    %up = scrimp.constant dense<[[[1.0], [10.0]], [[100.0], [1000.0]]]> : tensor<2x2x1xf64>
+    %b = scrimp.broadcast %up : tensor<2x2x1xf64> -> tensor<2x2x2xf64>
+    %y = scrimp.gather %x, %i {dim = 0, padding = 3} : tensor<4x2xf64>, tensor<2x2xi64> -> tensor<2x2x2xf64>
+    %s = scrimp.mul %y, %y : tensor<2x2x2xf64>
+    %p = scrimp.mul %s, %b : tensor<2x2x2xf64>
+    %loss = scrimp.reduce sum, %p [0, 1, 2] : tensor<2x2x2xf64> -> tensor<f64>
+    return %loss : tensor<f64> })",
+                               {std::vector<double>(8, 0.5)});
+  EXPECT_EQ(gradients, (std::vector<std::vector<double>>{{0, 0, 1001, 1001, 0, 0, 0, 0}}));
+}
+
 // Ties share the gradient, as torch.amax and torch.maximum; relu, abs have 0 at 0.
 TEST(KnownGradients, TiesAndKinks) {
   auto gradients = gradientsAt(R"(func.func @main(%x: tensor<4xf64>, %y: tensor<4xf64>) -> tensor<f64> {
