@@ -36,18 +36,33 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--loss", options.import.loss,
                  "The loss when the graph has none: cross_entropy(logits,labels[,ignore_index=-100]), mse(y,target), "
-                 "bce_with_logits(y,target)");
-  app.add_option("--trainable", options.import.trainable, "Parameters to train: glob patterns over their names")
+                 "bce_with_logits(y,target); or the name of an output that is one number");
+  app.add_option(
+         "--trainable", options.import.trainable,
+         "Parameters to train: glob patterns over their names; of all that match, also by --frozen, the one with the "
+         "most literal characters decides")
       ->type_name("PATTERN");
-  app.add_option("--frozen", options.import.frozen, "Parameters to leave alone: glob patterns over their names")
+  app.add_option("--frozen", options.import.frozen,
+                 "Parameters to leave alone, likewise: --frozen '*' --trainable '*lora_*' trains the adapters only")
       ->type_name("PATTERN");
   app.add_option("--data", options.import.dataNames,
                  "Inputs that data files will feed; graph inputs without a value that are not named are parameters")
       ->type_name("NAME");
   app.add_flag("--training-mode", options.import.trainingMode,
                "BatchNormalization and Dropout nodes train, whatever mode they were exported in");
+  app.add_flag("--follow-links", options.import.followLinks,
+               "Weights may lie outside the model's folder, where a symbolic link in it leads (Hugging Face's cache)");
   app.add_option("--init-from", options.initFrom,
                  "First values by name: w.safetensors or model.safetensors.index.json");
+  app.add_option_function<std::string>(
+         "--init-rename",
+         [&options](const std::string &text) {
+           if (!options.initRename.parse(text))
+             throw CLI::ValidationError("--init-rename",
+                                        "expected FROM=TO, one of which may be empty, found '" + text + "'");
+         },
+         "Names in --init-from's file that begin with FROM begin with TO instead")
+      ->type_name("FROM=TO");
   app.add_option("--precision", options.import.precision, "fp32 (as the model says) or fp64 (all of it in double)")
       ->check(CLI::IsMember({"fp32", "fp64"}));
   app.add_option("--optimizer", options.optimizer, "adamw, adam or sgd")

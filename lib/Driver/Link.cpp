@@ -90,7 +90,7 @@ static llvm::Error appendWeights(const Program &program, StringRef file, ReadWei
     return error("cannot append weights to '" + file + "': " + code.message());
   std::vector<char> bytes;
   for (const StoredTensor &tensor : program.stored) {
-    bytes.assign(tensorBytes(tensor.type), 0);
+    bytes.assign(tensor.bytes, 0);
     if (llvm::Error failed = read(tensor, bytes)) {
       os.clear_error();
       return failed;

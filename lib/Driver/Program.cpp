@@ -63,6 +63,11 @@ private:
   LogicalResult addArgument(func::FuncOp function, unsigned index);
   void addTensor(StringRef name, ArrayAttr aliases, RankedTensorType type, int64_t offset, fb::TensorRole role,
                  DictionaryAttr init, StringRef reason, DenseElementsAttr constant = {});
+  void addCarried(const CarriedTensor &tensor);
+  void takeName(StringRef name) {
+    if (!tensorNames.insert(name).second)
+      repeated = name;
+  }
   LogicalResult addCommand(Operation &op, const Addresses &addresses, std::vector<Offset<fb::Command>> &commands);
   FailureOr<uint32_t> kernelIndex(Operation &op, size_t buffers);
 
@@ -76,6 +81,7 @@ private:
   llvm::StringMap<uint32_t> kernelIndices;
   int64_t batch = 0, tokensPerSample = 0;
   std::vector<Offset<fb::Tensor>> tensors;
+  std::vector<Offset<fb::Carried>> carried;
   std::vector<Offset<fb::Input>> inputs;
   std::vector<Offset<fb::Scalar>> scalars;
   std::vector<Offset<fb::Graph>> graphs;
@@ -104,23 +110,38 @@ void ProgramWriter::addTensor(StringRef name, ArrayAttr aliases, RankedTensorTyp
     initKind = fb::InitKind::file;
   if (initKind == fb::InitKind::file) {
     weightsOffset = program.storedBytes;
-    program.stored.push_back({name.str(), type, program.storedBytes, constant});
+    program.stored.push_back({name.str(), type, program.storedBytes, tensorBytes(type), constant});
     program.storedBytes += tensorBytes(type);
   }
   std::vector<Offset<flatbuffers::String>> names;
-  if (!tensorNames.insert(name).second)
-    repeated = name;
+  takeName(name);
   if (aliases)
     for (Attribute alias : aliases) {
       StringRef further = cast<StringAttr>(alias).getValue();
       names.push_back(builder.CreateString(further.str()));
-      if (!tensorNames.insert(further).second)
-        repeated = further;
+      takeName(further);
     }
   std::vector<int64_t> shape(type.getShape());
   tensors.push_back(fb::CreateTensor(builder, builder.CreateString(name.str()), builder.CreateVector(names),
                                      dtypeOf(type.getElementType()), builder.CreateVector(shape), offset, role,
                                      initKind, a, b, weightsOffset, builder.CreateString(reason.str())));
+}
+
+void ProgramWriter::addCarried(const CarriedTensor &tensor) {
+  std::vector<Offset<flatbuffers::String>> aliases;
+  for (StringRef name : tensor.names) {
+    takeName(name);
+    if (name != tensor.names[0])
+      aliases.push_back(builder.CreateString(name.str()));
+  }
+  const WeightSource &source = tensor.source;
+  int64_t bytes = source.getLength();
+  carried.push_back(fb::CreateCarried(builder, builder.CreateString(tensor.names[0]), builder.CreateVector(aliases),
+                                      builder.CreateString(source.typeName),
+                                      builder.CreateVector(source.shape.data(), source.shape.size()), bytes,
+                                      program.storedBytes));
+  program.stored.push_back({tensor.names[0], {}, program.storedBytes, bytes, {}, &source});
+  program.storedBytes += bytes;
 }
 
 LogicalResult ProgramWriter::addArgument(func::FuncOp function, unsigned index) {
@@ -327,10 +348,16 @@ FailureOr<Program> ProgramWriter::write() {
   for (auto function : module.getOps<func::FuncOp>())
     if (failed(addFunction(function)))
       return failure();
+  for (const CarriedTensor &tensor : options.carried)
+    addCarried(tensor);
   if (!repeated.empty())
     return emitError(UnknownLoc::get(module.getContext()))
            << "two tensors are named '" << repeated << "': one of the model, one that belongs to training (optimizer "
            << "state takes its parameter's name and adds to it); rename it in the model";
+  std::vector<std::string> unused;
+  if (auto names = module->getAttrOfType<ArrayAttr>("scrimp.unused_inputs"))
+    for (Attribute name : names)
+      unused.push_back(cast<StringAttr>(name).str());
   std::vector<Offset<fb::Segment>> segments;
   for (Attribute entry : plan.getAs<ArrayAttr>("segments")) {
     auto segment = cast<DictionaryAttr>(entry);
@@ -365,7 +392,7 @@ FailureOr<Program> ProgramWriter::write() {
       // A step of a model without batched data counts as one sample.
       builder.CreateString(options.optimizer), std::max<int64_t>(batch, 1), tokensPerSample, options.workers,
       program.storedBytes,
-      /*eval_drops_partial=*/!evalMasks);
+      /*eval_drops_partial=*/!evalMasks, builder.CreateVector(carried), builder.CreateVectorOfStrings(unused));
   builder.Finish(root, fb::ProgramIdentifier());
   program.bytes.assign(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
   return std::move(program);

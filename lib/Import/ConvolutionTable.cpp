@@ -265,6 +265,11 @@ LogicalResult batchNorm(NodeBuilder &b) {
       return b.error() << "input " << i << " ('" << b.node.inputs[i] << "') is " << tensorType(b.input(i))
                        << ", expected " << channels << " elements";
   }
+  // Since opset 15 scale, bias and statistics may be of other types than x.
+  auto as = [&](unsigned i, Value other) { return b.cast(b.input(i), tensorType(other).getElementType()); };
+  Value scale = as(1, x), bias = as(2, x), mean = as(3, x), variance = as(4, x);
+  if (b.intAttr("spatial", 1) != 1) // of opsets before 9
+    return b.error() << "statistics of every position (spatial=0) are not supported";
   double epsilon = b.floatAttr("epsilon", 1e-5), momentum = 1 - b.floatAttr("momentum", 0.9);
   auto mode = b.graph.modes.find(b.node.moduleScope());
   if (mode != b.graph.modes.end())
@@ -275,25 +280,24 @@ LogicalResult batchNorm(NodeBuilder &b) {
   if (training) {
     if (!(momentum >= 0 && momentum <= 1))
       return b.error() << "momentum is " << 1 - momentum << ", expected a number between 0 and 1";
-    SmallVector<Value> results = b.makeAll<BatchNormOp>(x, b.input(1), b.input(2), b.input(3), b.input(4), epsilon);
+    SmallVector<Value> results = b.makeAll<BatchNormOp>(x, scale, bias, mean, variance, epsilon);
     for (auto [running, statistic] : {std::pair(3, results[1]), std::pair(4, results[3])}) {
       // A module that is called again goes on from what its first call left.
       Value &latest = b.graph.updates.insert({b.input(running), b.input(running)}).first->second;
       auto scaled = [&](Value v, double by) { return b.make<MulOp>(v, b.splat(tensorType(v), by)); };
-      latest = b.make<AddOp>(scaled(latest, 1 - momentum), scaled(statistic, momentum));
+      Value now = b.cast(statistic, tensorType(latest).getElementType());
+      latest = b.make<AddOp>(scaled(latest, 1 - momentum), scaled(now, momentum));
       (void)b.set(running - 2, latest);
     }
     return b.result(results[0]);
   }
   b.graph.evaluationNorms.push_back(b.node.displayName());
-  Value variance = b.input(4);
-  Value factor =
-      b.make<DivOp>(b.input(1), b.make<SqrtOp>(b.make<AddOp>(variance, b.splat(tensorType(variance), epsilon))));
+  Value factor = b.make<DivOp>(scale, b.make<SqrtOp>(b.make<AddOp>(variance, b.splat(tensorType(variance), epsilon))));
   SmallVector<int64_t> perChannel(shapeOf(x).size(), 1), full(shapeOf(x));
   perChannel[1] = channels;
   auto spread = [&](Value v) { return b.broadcast(b.reshape(v, perChannel), full); };
-  Value y = b.make<MulOp>(b.make<SubOp>(x, spread(b.input(3))), spread(factor));
-  return b.result(b.make<AddOp>(y, spread(b.input(2))));
+  Value y = b.make<MulOp>(b.make<SubOp>(x, spread(mean)), spread(factor));
+  return b.result(b.make<AddOp>(y, spread(bias)));
 }
 
 const OpEntry kOps[] = {

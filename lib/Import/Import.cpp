@@ -155,7 +155,8 @@ LogicalResult Importer::chooseLoss() {
       return failure();
     spec = *parsed;
     graph.used.insert(spec->prediction);
-    graph.used.insert(spec->target);
+    if (!spec->target.empty())
+      graph.used.insert(spec->target);
     bool found = dataInputs.contains(spec->prediction);
     for (const Node &node : model.nodes)
       found |= llvm::is_contained(node.outputs, spec->prediction);
@@ -165,6 +166,10 @@ LogicalResult Importer::chooseLoss() {
       llvm::interleave(
           model.outputs, [&](const ValueInfo &o) { diagnostic << describe(o); }, [&] { diagnostic << ", "; });
       return diagnostic;
+    }
+    if (spec->kind == LossSpec::Given) {
+      lossName = spec->prediction;
+      spec.reset();
     }
     return success();
   }
@@ -193,6 +198,8 @@ LogicalResult Importer::chooseLoss() {
                 << " to take as the loss (its outputs are ";
     llvm::interleave(
         model.outputs, [&](const ValueInfo &o) { diagnostic << describe(o); }, [&] { diagnostic << ", "; });
+    if (scalars.size() > 1)
+      return diagnostic << "); name one with --loss, for example --loss " << scalars[0]->name;
     return diagnostic << "); pass --loss, for example --loss 'cross_entropy("
                       << (model.outputs.empty() ? "logits" : model.outputs[0].name) << ",labels)'";
   }
@@ -282,11 +289,13 @@ LogicalResult Importer::addData() {
       return error() << "has no symbolic dimension '" << entry.first() << "', which --dim names; "
                      << (known.empty() ? "all its dimensions are fixed" : "it has " + known);
   std::vector<std::pair<const ValueInfo *, RankedTensorType>> inputs;
+  SmallVector<StringRef> unused; // data for them may be given; nobody reads it
   for (const ValueInfo &input : model.inputs) {
     if (!dataInputs.contains(input.name))
       continue;
     if (!graph.used.contains(input.name)) {
       imported.notes.push_back("input '" + input.name + "' is left out: the loss does not depend on it");
+      unused.push_back(input.name);
       continue;
     }
     FailureOr<RankedTensorType> type = bindShape(input);
@@ -307,6 +316,8 @@ LogicalResult Importer::addData() {
     graph.values[input->name] = addArgument(
         input->name, type, {attr(ScrimpDialect::kInput, IntegerAttr::get(IntegerType::get(context, 64), batchDim))});
   }
+  if (!unused.empty())
+    imported.module->getOperation()->setAttr("scrimp.unused_inputs", Builder(context).getStrArrayAttr(unused));
   return success();
 }
 
@@ -429,7 +440,8 @@ FailureOr<Value> Importer::finishLoss() {
       InFlightDiagnostic diagnostic = error() << "has a loss '" << lossName << "' that is not one number";
       if (loss)
         diagnostic << " but " << tensorType(loss);
-      diagnostic << "; reduce it in the model, or pass --loss";
+      diagnostic << "; reduce it in the model, or give --loss a function of it: 'cross_entropy(" << lossName
+                 << ",labels)', 'mse(" << lossName << ",target)' or 'bce_with_logits(" << lossName << ",target)'";
       return failure();
     }
     LossParts parts = graph.losses.lookup(loss);
@@ -536,7 +548,7 @@ void Importer::tellModes() {
 }
 
 FailureOr<ImportedModel> Importer::run() {
-  FailureOr<Model> loaded = loadModel(path, context, constants != nullptr);
+  FailureOr<Model> loaded = loadModel(path, context, constants != nullptr, options.followLinks);
   if (failed(loaded))
     return failure();
   model = std::move(*loaded);
@@ -572,6 +584,7 @@ FailureOr<ImportedModel> Importer::run() {
   if (failed(analyzed))
     return failure();
   parameters = std::move(*analyzed);
+  imported.carried = std::move(parameters.carried);
   if (failed(addParameters()) || failed(buildNodes()))
     return failure();
   FailureOr<Value> loss = constants ? Value() : finishLoss();

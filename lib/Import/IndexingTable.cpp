@@ -42,7 +42,10 @@ LogicalResult gather(NodeBuilder &b) {
   FailureOr<int64_t> axis = b.normalizeAxis(b.intAttr("axis", 0), shapeOf(b.input(0)).size());
   if (failed(axis) || failed(checkIndices(b, 1, *axis)))
     return failure();
-  return b.result(b.make<GatherOp>(b.input(0), b.input(1), *axis));
+  std::optional<int64_t> padding = b.node.padding;
+  if (int64_t rows = shapeOf(b.input(0))[*axis]; padding && *padding >= rows)
+    return b.error() << "has the padding row " << *padding << ", but only " << rows << " rows";
+  return b.result(b.make<GatherOp>(b.input(0), b.input(1), *axis, padding));
 }
 
 LogicalResult gatherElements(NodeBuilder &b) {
@@ -136,6 +139,7 @@ LogicalResult argMax(NodeBuilder &b) {
 LogicalResult topK(NodeBuilder &b) {
   if (failed(b.requireRank(0, 1)))
     return failure();
+  b.pass("sorted"); // unsorted leaves the order open
   FailureOr<SmallVector<int64_t>> k = b.constantInts(1, "k");
   if (failed(k))
     return failure();

@@ -4,6 +4,7 @@
 #include "TorchMetadata.h"
 
 #include "scrimp/Support/Messages.h"
+#include "scrimp/runtime/StateDict.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
@@ -11,6 +12,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Regex.h"
 
 #define ONNX_NAMESPACE onnx
 #define ONNX_ML 1
@@ -92,7 +94,8 @@ namespace {
 /// Collects what loading needs; every method reports its own errors.
 class Loader {
 public:
-  Loader(StringRef path, MLIRContext *context, bool raiseOpset = false) : context(context), raiseOpset(raiseOpset) {
+  Loader(StringRef path, MLIRContext *context, bool raiseOpset = false, bool followLinks = false)
+      : context(context), raiseOpset(raiseOpset), followLinks(followLinks) {
     model.path = path.str();
     model.folder = llvm::sys::path::parent_path(path).str();
     if (model.folder.empty())
@@ -120,7 +123,7 @@ private:
   LogicalResult sort();
 
   MLIRContext *context;
-  bool raiseOpset;
+  bool raiseOpset, followLinks;
   Model model;
   std::shared_ptr<proto::ModelProto> file;
   std::map<std::string, int64_t> versions;
@@ -138,6 +141,9 @@ LogicalResult Loader::parse() {
   StringRef bytes = (*buffer)->getBuffer();
   if (bytes.empty())
     return error() << "is empty; expected an ONNX model";
+  if (::scrimp::runtime::whyNoSafetensors(bytes.data(), bytes.size()))
+    return error() << "is a PyTorch pickle (torch.save), which holds weights but no graph; export the module with "
+                   << "scrimp-export, and give weights to --init-from as safetensors";
   if (bytes.size() > static_cast<size_t>(INT32_MAX))
     return error() << "has " << bytes.size() << " bytes, more than a protobuf may; keep the weights in external data";
   file = std::make_shared<proto::ModelProto>();
@@ -188,9 +194,8 @@ LogicalResult Loader::external(const proto::TensorProto &source, WeightSource &r
   SmallString<256> path(model.folder);
   llvm::sys::path::append(path, location);
   // A link may point anywhere: what counts is where it ends.
-  SmallString<256> real, realFolder;
-  if (!escapes && !llvm::sys::fs::real_path(path, real) && !llvm::sys::fs::real_path(model.folder, realFolder))
-    escapes = !StringRef(real).starts_with((realFolder.str() == "/" ? Twine("/") : realFolder.str() + "/").str());
+  if (std::string problem = whyOutside(path, model.folder, followLinks); !escapes && !problem.empty())
+    return error() << what << " has external data in '" << path << "', which " << problem;
   if (escapes)
     return error() << what << " has external data in '" << location << "', which is outside the model's folder '"
                    << model.folder << "'";
@@ -305,15 +310,32 @@ static void eachMetadata(const Message &message, int number, Action action) {
   }
 }
 
+/// The padding row that `text` tells of: the number itself, or the third argument of a lookup as torch prints its
+/// calls,
+/// "... torch.ops.aten.embedding.default](args = (%weight, %ids, 0), kwargs = {})", which is negative without one.
+static std::optional<int64_t> paddingOf(StringRef text) {
+  static llvm::Regex call(R"(aten\.embedding\.default\]\(args = \(%[^,]*, %[^,]*, ([0-9]+)[,)])");
+  SmallVector<StringRef> groups;
+  int64_t index;
+  if (call.match(text, &groups))
+    text = groups[1];
+  if (text.getAsInteger(10, index) || index < 0)
+    return std::nullopt;
+  return index;
+}
+
 static void readNodeMetadata(const proto::NodeProto &source, Node &node) {
   eachMetadata(source, 9, [&](StringRef key, StringRef value) {
     if (key == "pkg.torch.onnx.name_scopes")
       node.scopes = parsePythonList(value);
     else if (key == "pkg.torch.onnx.class_hierarchy")
       node.classes = parsePythonList(value);
-    else if (key == "pkg.torch.onnx.fx_node")
+    else if (key == "scrimp.padding_idx")
+      node.padding = paddingOf(value);
+    else if (key == "pkg.torch.onnx.fx_node") {
       node.call = value.str();
-    else if (key == "pkg.onnxscript.rewriter.rule_name")
+      node.padding = paddingOf(value);
+    } else if (key == "pkg.onnxscript.rewriter.rule_name")
       node.rules = value.str();
   });
 }
@@ -560,8 +582,8 @@ FailureOr<Model> Loader::load() {
   return std::move(model);
 }
 
-FailureOr<Model> onnx_import::loadModel(StringRef path, MLIRContext *context, bool raiseOpset) {
-  return Loader(path, context, raiseOpset).load();
+FailureOr<Model> onnx_import::loadModel(StringRef path, MLIRContext *context, bool raiseOpset, bool followLinks) {
+  return Loader(path, context, raiseOpset, followLinks).load();
 }
 
 FailureOr<WeightSource> Loader::loadTensor() {

@@ -9,10 +9,16 @@ FailureOr<LossSpec> onnx_import::parseLoss(StringRef text, MLIRContext *context)
   LossSpec spec;
   auto error = [&]() {
     emitError(UnknownLoc::get(context)) << "--loss '" << text << "' is not understood; expected cross_entropy(LOGITS,"
-                                        << "LABELS[,ignore_index=N]), mse(PREDICTION,TARGET) or "
-                                        << "bce_with_logits(PREDICTION,TARGET)";
+                                        << "LABELS[,ignore_index=N]), mse(PREDICTION,TARGET), "
+                                        << "bce_with_logits(PREDICTION,TARGET), or the name of an output that is one "
+                                        << "number";
     return failure();
   };
+  if (!text.contains('(') && !text.trim().empty()) {
+    spec.kind = LossSpec::Given;
+    spec.prediction = text.trim().str();
+    return spec;
+  }
   auto [name, rest] = text.trim().split('(');
   if (!rest.consume_back(")"))
     return error();
@@ -59,6 +65,28 @@ RankedTensorType onnx_import::targetType(const LossSpec &spec, RankedTensorType 
   return RankedTensorType::get(without(type.getShape(), classes), IntegerType::get(type.getContext(), 64));
 }
 
+/// The op that made `value`, looking through those that only move elements or change their type.
+static Operation *maker(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (op && isa<ReshapeOp, TransposeOp, SliceOp, CastOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  return op;
+}
+
+void onnx_import::tellNormalizedScores(GraphState &graph, Value scores, StringRef loss) {
+  Operation *op = maker(scores);
+  if (loss == "cross_entropy" && op && isa<LogSoftmaxOp>(op)) // which changes nothing, but what it was given may be
+    op = maker(op->getOperand(0));
+  bool twice = op && (loss == "cross_entropy" ? isa<SoftmaxOp>(op) : isa<SigmoidOp>(op));
+  if (!twice)
+    return;
+  auto name = dyn_cast<NameLoc>(op->getLoc());
+  graph.notes.push_back(("warning: " + loss + " applies a " + (loss == "cross_entropy" ? "softmax" : "sigmoid") +
+                         ", but its scores are the result of one" + (name ? ", '" + name.getName().str() + "'" : "") +
+                         "; give it what goes into that")
+                            .str());
+}
+
 FailureOr<Value> onnx_import::buildLoss(NodeBuilder &b, const LossSpec &spec, Value prediction, Value target) {
   auto mismatch = [&]() {
     emitError(UnknownLoc::get(b.graph.context))
@@ -69,6 +97,8 @@ FailureOr<Value> onnx_import::buildLoss(NodeBuilder &b, const LossSpec &spec, Va
   ArrayRef<int64_t> shape = shapeOf(prediction);
   if (!isFloatTensor(prediction))
     return mismatch();
+  if (spec.kind == LossSpec::BceWithLogits)
+    tellNormalizedScores(b.graph, prediction, "bce_with_logits");
   if (spec.kind == LossSpec::CrossEntropy) {
     Type labels = tensorType(target).getElementType();
     if (shape.size() < 2 || !(labels.isInteger(32) || labels.isInteger(64)))

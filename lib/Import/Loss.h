@@ -7,12 +7,13 @@
 namespace mlir::scrimp::onnx_import {
 
 struct LossSpec {
-  enum Kind { CrossEntropy, Mse, BceWithLogits } kind;
+  enum Kind { Given, CrossEntropy, Mse, BceWithLogits } kind; // Given: `prediction` is the loss
   std::string prediction, target;
   std::optional<int64_t> ignoreIndex;
 };
 
-/// Parses `cross_entropy(logits,labels,ignore_index=-100)`, `mse(a,b)`, `bce_with_logits(a,b)`. Fails after an error.
+/// Parses `cross_entropy(logits,labels,ignore_index=-100)`, `mse(a,b)`, `bce_with_logits(a,b)`, or the name of
+/// a value that is the loss. Fails after an error.
 FailureOr<LossSpec> parseLoss(StringRef text, MLIRContext *context);
 
 /// The type that the target must have for a prediction of `type`. Cross entropy: integers for the classes of the last

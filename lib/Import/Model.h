@@ -40,6 +40,8 @@ struct Node {
   std::string call;
   /// The rules of torch's optimiser that made the node, comma separated ("RemoveOptionalBiasFromGemm").
   std::string rules;
+  /// A lookup's row that gets no gradient (PyTorch's padding_idx), as scrimp-export or torch's exporter tells it.
+  std::optional<int64_t> padding;
 
   /// The module that the node was traced in ("h.0.ln_1"), from `scopes` or a TorchScript node name; "" for the root.
   std::string moduleScope() const;
@@ -82,8 +84,8 @@ Type elementTypeOf(int dataType, MLIRContext *context);
 std::string dataTypeName(int dataType);
 
 /// Reads and checks the file. All errors are reported at NameLoc(path) or at the node. `raiseOpset`: opsets before 11
-/// are read as 11 (node tests carry the opset in which their op last changed).
-FailureOr<Model> loadModel(StringRef path, MLIRContext *context, bool raiseOpset = false);
+/// are read as 11 (node tests carry the opset in which their op last changed). `followLinks`: see ImportOptions.
+FailureOr<Model> loadModel(StringRef path, MLIRContext *context, bool raiseOpset = false, bool followLinks = false);
 
 /// Reads a file that holds one TensorProto (the data of the ONNX backend tests). Fails if it does not.
 FailureOr<WeightSource> readTensorFile(StringRef path, MLIRContext *context);

@@ -210,6 +210,7 @@ LogicalResult attention(NodeBuilder &b) {
   if (b.has(4) || b.has(5) || b.has(6) || b.isUsed(1) || b.isUsed(2) || b.isUsed(3))
     return b.error() << "a key-value cache (past_key, past_value) and scores as output are not supported";
   b.pass("qk_matmul_output_mode"); // of the scores
+  b.pass("softmax_precision");     // f32 at the least
   Value heads[3];
   for (unsigned i = 0; i < 3; ++i) {
     FailureOr<Value> split = splitHeads(b, i, b.intAttr(i ? "kv_num_heads" : "q_num_heads", 0));
@@ -415,6 +416,7 @@ LogicalResult negativeLogLikelihoodLoss(NodeBuilder &b) {
   if (failed(checkLabels(b)))
     return failure();
   Value scores = classesLast(b, b.input(0)), labels = b.input(1);
+  tellNormalizedScores(b.graph, scores, "cross_entropy");
   std::optional<int64_t> ignore = ignoreIndex(b);
   Type type = tensorType(scores).getElementType();
   Value weights = rowWeights(b, labels, b.input(2), ignore, type), safe = labels;
@@ -460,6 +462,7 @@ Value onnx_import::quotientLoss(NodeBuilder &b, Value sum, Value count) {
 
 FailureOr<Value> onnx_import::crossEntropy(NodeBuilder &b, Value logits, Value labels, Value weight,
                                            std::optional<int64_t> ignore, StringRef reduction) {
+  tellNormalizedScores(b.graph, logits, "cross_entropy");
   Value losses = b.makeAll<CrossEntropyOp>(logits, labels, ignore)[0];
   Value weights = rowWeights(b, labels, weight, ignore, tensorType(losses).getElementType());
   return reduceLosses(b, losses, weights, bool(weight), reduction);

@@ -142,8 +142,10 @@ LogicalResult NodeBuilder::checkAllRead() {
       graph.notes.push_back(what + " of " + node.type + " nodes is not looked at (first in '" + node.displayName() +
                             "')");
   };
+  // Left behind by converters from opsets before 7; without a meaning since.
+  static const llvm::StringSet<> legacy{"consumed_inputs", "broadcast"};
   for (const auto &[name, value] : node.attributes)
-    if (!read.contains(name))
+    if (!read.contains(name) && !legacy.contains(name))
       tell("attribute '" + name + "'", name);
   for (unsigned i = 0; i < node.inputs.size(); ++i)
     if (!node.inputs[i].empty() && !readInputs.contains(i))

@@ -186,6 +186,10 @@ void markValidRanges(func::FuncOp function);
 /// The mean of `values` (a sum of them over `count`, both rank 0) with its parts remembered for the loss.
 Value quotientLoss(NodeBuilder &b, Value sum, Value count);
 
+/// Notes a warning if `scores`, which `loss` ("cross_entropy", "bce_with_logits") makes probabilities of, are such
+/// already.
+void tellNormalizedScores(GraphState &graph, Value scores, StringRef loss);
+
 /// Cross entropy of logits [.., C] and labels [..] with PyTorch's mean over labels that are not ignored.
 /// `reduction` is "mean", "sum" or "none" (then the losses of labels' shape).
 FailureOr<Value> crossEntropy(NodeBuilder &b, Value logits, Value labels, Value weight, std::optional<int64_t> ignore,

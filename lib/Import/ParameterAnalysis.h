@@ -51,6 +51,10 @@ private:
   LogicalResult readMetadata();
   LogicalResult collect();
   LogicalResult attachWeightsFile();
+  /// Whether it is an entry of the state_dict that is no parameter.
+  bool isPersistentBuffer(StringRef name) const;
+  /// Checkpoints will hold the value as it is, since no argument does.
+  void carry(StringRef name, WeightSource source);
   void findUses();
   void add(const Candidate &candidate);
   const std::vector<double> *values(const Candidate &candidate);
@@ -107,6 +111,7 @@ private:
   std::vector<std::string> lost; // parameters of the signature that the file does not hold
   llvm::StringSet<> explained;   // those of them that a note names already
   std::vector<Candidate> candidates;
+  std::vector<std::string> opaque; // unused buffers of types that Scrimp does not compute with
   std::map<std::string, std::vector<Use>> uses;
   std::map<std::string, std::vector<double>> cache;
   llvm::StringSet<> names; // values and parameters that exist

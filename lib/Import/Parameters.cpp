@@ -3,10 +3,10 @@
 #include "ParameterAnalysis.h"
 
 #include "NodeBuilder.h"
+#include "Patterns.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/GlobPattern.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -52,6 +52,10 @@ LogicalResult ParameterAnalysis::collect() {
   for (const ValueInfo &input : model.inputs) {
     if (dataInputs.contains(input.name) || model.initializers.count(input.name))
       continue;
+    if (!input.elementType && uses[input.name].empty() && isPersistentBuffer(input.name)) {
+      opaque.push_back(input.name);
+      continue;
+    }
     if (!input.elementType)
       return error() << "has an input '" << input.name << "' of " << input.typeName
                      << "; supported are float16, bfloat16, float, double, bool, int8, int32 and int64";
@@ -78,10 +82,11 @@ LogicalResult ParameterAnalysis::attachWeightsFile() {
     return error() << "names the weights file '" << file << "', which is not a file beside it";
   SmallString<256> path(model.folder);
   llvm::sys::path::append(path, file);
-  if (!llvm::sys::fs::exists(path)) {
-    notes.push_back("the weights file '" + path.str().str() + "' is not there; parameters start from default values");
-    return success();
-  }
+  if (!llvm::sys::fs::exists(path))
+    return error() << "has its weights in '" << path << "', which does not exist; put it beside the model, or export with "
+                   << "--no-weights";
+  if (std::string problem = whyOutside(path, model.folder, options.followLinks); !problem.empty())
+    return error() << "has its weights in '" << path << "', which " << problem;
   FailureOr<llvm::StringMap<WeightSource>> tensors = openSafetensors(path, context);
   if (failed(tensors))
     return failure();
@@ -99,9 +104,33 @@ LogicalResult ParameterAnalysis::attachWeightsFile() {
       return error() << "has '" << candidate.value << "' of shape " << text(candidate.shape) << ", but '" << path
                      << "' holds " << text(tensor->second.shape);
     }
+    if (!tensor->second.elementType)
+      return error() << "has '" << candidate.value << "', but '" << path << "' holds " << tensor->second.typeName
+                     << ", which does not convert";
     candidate.source = tensor->second;
   }
+  for (const std::string &name : opaque)
+    if (auto tensor = tensors->find(name); tensor != tensors->end())
+      carry(name, tensor->second);
   return success();
+}
+
+bool ParameterAnalysis::isPersistentBuffer(StringRef name) const {
+  if (const Signature::Entry *entry = signature ? signature->byTarget(name) : nullptr)
+    return entry->kind == Signature::Entry::Buffer && entry->persistent;
+  const llvm::json::Object *entry = kinds.getObject(name);
+  return entry && entry->getString("kind") == StringRef("buffer") &&
+         entry->getBoolean("persistent").value_or(!model.initializers.count(name));
+}
+
+void ParameterAnalysis::carry(StringRef name, WeightSource source) {
+  if (source.typeName.empty())
+    source.typeName = safetensorsName(source.elementType).str();
+  CarriedTensor carried{{name.str()}, std::move(source)};
+  for (const auto &[alias, target] : ties)
+    if (target.getAsString() == name)
+      carried.names.push_back(alias.str());
+  result.carried.push_back(std::move(carried));
 }
 
 void ParameterAnalysis::findUses() {
@@ -155,15 +184,11 @@ void ParameterAnalysis::add(const Candidate &candidate) {
 }
 
 FailureOr<Parameters> ParameterAnalysis::run() {
-  for (const auto &[flag, patterns] : {std::pair{"--frozen", &options.frozen}, {"--trainable", &options.trainable}})
-    for (const std::string &pattern : *patterns)
-      if (llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern); !glob)
-        return emitError(UnknownLoc::get(context)) << flag << " '" << pattern << "': " << toString(glob.takeError());
-  if (failed(readMetadata()) || failed(collect()))
+  findUses();
+  if (failed(checkPatterns(options, context)) || failed(readMetadata()) || failed(collect()))
     return failure();
   for (const Candidate &candidate : candidates)
     names.insert(candidate.value);
-  findUses();
   readSignature();
   if (signature) {
     partTraced();
@@ -175,12 +200,18 @@ FailureOr<Parameters> ParameterAnalysis::run() {
   for (const Candidate &candidate : candidates) {
     bool unused = uses[candidate.value].empty();
     if (unused && !countsBatches(candidate.value) &&
-        (!isa<FloatType>(candidate.elementType) || isAnonymous(candidate.value)))
+        (!isa<FloatType>(candidate.elementType) || isAnonymous(candidate.value))) {
+      if (candidate.source && isPersistentBuffer(candidate.value))
+        carry(candidate.value, *candidate.source);
       continue;
+    }
     if (!hasMetadata && (isAnonymous(candidate.value) || !candidate.transposeOf.empty()))
       later.push_back(&candidate);
     else
       add(candidate);
+    if (!result.list.empty() && result.list.back().name == candidate.value &&
+        result.list.back().role == Parameter::Constant && isPersistentBuffer(candidate.value))
+      carry(candidate.value, *candidate.source);
   }
   // What has no name comes last: is there a parameter left that it may have been computed from?
   llvm::erase_if(later, [&](const Candidate *candidate) { return nameTransposed(*candidate); });
@@ -192,6 +223,9 @@ FailureOr<Parameters> ParameterAnalysis::run() {
     if (!isa<FloatType>(parameter.elementType) && !parameter.source && parameter.role != Parameter::State)
       return error() << "has an input '" << parameter.name << "' of integers without a value; if it is data, name it "
                      << "with --data " << parameter.name << "=FILE";
+  for (const Parameter &parameter : result.list)
+    if (isa<FloatType>(parameter.elementType) && failed(checkNoTie(options, parameter.name, context)))
+      return failure();
   for (const auto &[flag, patterns] : {std::pair{"--frozen", &options.frozen}, {"--trainable", &options.trainable}})
     for (const std::string &pattern : *patterns) {
       std::string which;

@@ -25,6 +25,7 @@ struct Binding {
 
 struct Parameters {
   std::vector<Parameter> list;
+  std::vector<CarriedTensor> carried; // of state_dict, but no arguments
   std::vector<Binding> bindings;
 };
 

@@ -84,6 +84,8 @@ FailureOr<Layer> readLayer(NodeBuilder &b, int64_t gates, unsigned peephole) {
         return failure();
       }
   }
+  for (StringRef unused : {"activation_alpha", "activation_beta"}) // the default ones have none
+    b.pass(unused);
   return layer;
 }
 

@@ -164,6 +164,8 @@ LogicalResult resize(NodeBuilder &b) {
   how.cubic = b.floatAttr("cubic_coeff_a", -0.75);
   how.antialias = b.intAttr("antialias", 0) && how.mode != "nearest";
   how.excludeOutside = b.intAttr("exclude_outside", 0);
+  b.pass("extrapolation_value"); // of a crop, as is input 1
+  (void)b.has(1);
   if (!llvm::is_contained({"nearest", "linear", "cubic"}, how.mode))
     return b.error() << "mode is '" << how.mode << "', expected nearest, linear or cubic";
   if (!llvm::is_contained({"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",

@@ -4,6 +4,7 @@
 #include "ParameterAnalysis.h"
 
 #include "NodeBuilder.h"
+#include "Patterns.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
@@ -228,12 +229,12 @@ std::optional<ParameterAnalysis::Decision> ParameterAnalysis::signatureRole(cons
 }
 
 ParameterAnalysis::Decision ParameterAnalysis::role(const Candidate &candidate, StringRef name) {
-  std::string pattern;
   bool isFloat = isa<FloatType>(candidate.elementType);
-  if (isFloat && matchesAny(options.frozen, name, pattern))
-    return {Parameter::Frozen, "--frozen " + pattern};
-  if (isFloat && matchesAny(options.trainable, name, pattern))
-    return {Parameter::Trainable, "--trainable " + pattern};
+  PatternChoice choice = isFloat ? choosePattern(options, name) : PatternChoice();
+  if (choice.kind == PatternChoice::Frozen)
+    return {Parameter::Frozen, "--frozen " + choice.frozen};
+  if (choice.kind == PatternChoice::Trainable)
+    return {Parameter::Trainable, "--trainable " + choice.trainable};
   for (const Use &use : uses[candidate.value])
     if (use.input >= 3 && trainsBatchNorm(model.nodes[use.node], options))
       return {Parameter::State, "running statistics of '" + model.nodes[use.node].displayName() + "'"};

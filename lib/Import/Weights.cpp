@@ -3,9 +3,11 @@
 
 #include "scrimp/Support/Messages.h"
 #include "scrimp/runtime/Json.h"
+#include "scrimp/runtime/StateDict.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -45,25 +47,38 @@ LogicalResult mlir::scrimp::readWeightBytes(const WeightSource &source, uint64_t
   return success();
 }
 
+StringRef mlir::scrimp::safetensorsName(Type type) {
+  if (isa<FloatType>(type))
+    return type.isF32() ? "F32" : type.isF64() ? "F64" : type.isF16() ? "F16" : "BF16";
+  return type.isInteger(64) ? "I64" : type.isInteger(32) ? "I32" : type.isInteger(8) ? "I8" : "BOOL";
+}
+
 static Type safetensorsType(StringRef name, MLIRContext *context) {
   Builder b(context);
-  if (name == "F32")
-    return b.getF32Type();
-  if (name == "F64")
-    return b.getF64Type();
-  if (name == "F16")
-    return b.getF16Type();
-  if (name == "BF16")
-    return b.getBF16Type();
-  if (name == "I64")
-    return b.getI64Type();
-  if (name == "I32")
-    return b.getI32Type();
-  if (name == "I8")
-    return b.getI8Type();
-  if (name == "BOOL")
-    return b.getI1Type();
+  for (Type type : std::initializer_list<Type>{b.getF32Type(), b.getF64Type(), b.getF16Type(), b.getBF16Type(),
+                                               b.getI64Type(), b.getI32Type(), b.getI8Type(), b.getI1Type()})
+    if (safetensorsName(type) == name)
+      return type;
   return nullptr;
+}
+
+/// Bytes of an element of a type by its name; 0 where a checkpoint cannot hold it.
+static uint64_t elementBytes(StringRef name) {
+  return llvm::StringSwitch<uint64_t>(name)
+      .Cases({"I8", "U8", "BOOL"}, 1)
+      .Cases({"F16", "BF16", "I16", "U16"}, 2)
+      .Cases({"F32", "I32", "U32"}, 4)
+      .Cases({"F64", "I64"}, 8)
+      .Default(0);
+}
+
+std::string mlir::scrimp::whyOutside(StringRef path, StringRef folder, bool followLinks) {
+  namespace fs = llvm::sys::fs;
+  SmallString<256> real, realFolder;
+  if (followLinks || fs::real_path(path, real) || fs::real_path(folder, realFolder) ||
+      StringRef(real).starts_with((realFolder == "/" ? Twine("/") : realFolder + "/").str()))
+    return "";
+  return ("is a link to '" + real + "', outside the model's folder '" + folder + "'; --follow-links allows it").str();
 }
 
 /// A key that some object of a JSON text has twice; empty without one.
@@ -73,7 +88,7 @@ static std::string repeatedKey(StringRef text) {
   return repeated;
 }
 
-/// Adds the tensors of one file; those of a type that Scrimp lacks are left out.
+/// Adds the tensors of one file; those of a type that no checkpoint can hold are left out.
 static LogicalResult readHeader(StringRef path, MLIRContext *context, llvm::StringMap<WeightSource> &tensors) {
   auto error = [&]() { return emitError(UnknownLoc::get(context)) << "'" << path << "' "; };
   uint64_t size;
@@ -90,6 +105,8 @@ static LogicalResult readHeader(StringRef path, MLIRContext *context, llvm::Stri
   if (failed(readWeightBytes(file, 0, MutableArrayRef<char>(reinterpret_cast<char *>(prefix), 8),
                              UnknownLoc::get(context))))
     return failure();
+  if (const char *what = ::scrimp::runtime::whyNoSafetensors(prefix, sizeof(prefix)))
+    return error() << what;
   uint64_t length = 0;
   for (int i = 7; i >= 0; --i)
     length = length << 8 | prefix[i];
@@ -120,7 +137,8 @@ static LogicalResult readHeader(StringRef path, MLIRContext *context, llvm::Stri
     WeightSource tensor;
     tensor.path = path.str();
     tensor.elementType = safetensorsType(*dtype, context);
-    if (!tensor.elementType)
+    tensor.typeName = dtype->str();
+    if (!elementBytes(*dtype))
       continue;
     uint64_t elements = 1;
     for (const llvm::json::Value &dim : *shape) {
@@ -130,7 +148,7 @@ static LogicalResult readHeader(StringRef path, MLIRContext *context, llvm::Stri
       elements *= tensor.shape.back();
     }
     int64_t begin = (*offsets)[0].getAsInteger().value_or(-1), end = (*offsets)[1].getAsInteger().value_or(-1);
-    uint64_t needed = elements * std::max(tensor.elementType.getIntOrFloatBitWidth() / 8, 1u);
+    uint64_t needed = elements * elementBytes(*dtype);
     if (begin < 0 || end < begin || static_cast<uint64_t>(end) > size - 8 - length ||
         static_cast<uint64_t>(end - begin) != needed)
       return error() << "places the tensor '" << key.str() << "' (" << needed << " bytes) at " << begin << " to " << end

@@ -216,7 +216,7 @@ def training(folder):
         "loss.onnx",
         linear(node("Relu", ["y"], ["logits"]), outputs=(value("logits", "f4", ["batch", 3]),)),
         "--loss 'hinge(logits,labels)' is not understood; expected cross_entropy(LOGITS,LABELS[,ignore_index=N]), "
-        "mse(PREDICTION,TARGET) or bce_with_logits(PREDICTION,TARGET)",
+        "mse(PREDICTION,TARGET), bce_with_logits(PREDICTION,TARGET), or the name of an output that is one number",
         flags=(*BATCH, "--loss", "hinge(logits,labels)"),
     )
     refuse(

@@ -201,21 +201,6 @@ def checkpoints(folder):
     )
 
 
-def write_safetensors(path, tensors):
-    """tensors: (name, array) pairs; a name may come twice."""
-    entries, data = [], b""
-    for name, array in tensors:
-        kind = {"f": "F", "i": "I"}[array.dtype.kind] + str(8 * array.dtype.itemsize)
-        place = [len(data), len(data) + array.nbytes]
-        entries.append(
-            f'{json.dumps(name)}: {json.dumps({"dtype": kind, "shape": array.shape, "data_offsets": place})}'
-        )
-        data += array.tobytes()
-    header = ("{" + ", ".join(entries) + "}").encode()
-    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
-    return path
-
-
 COUNTER = """
 func.func @main(%w: tensor<2xf32> {scrimp.name = "w", scrimp.param = "trainable"},
                 %n: tensor<i32> {scrimp.name = "n", scrimp.state})
@@ -248,18 +233,18 @@ def first_values(folder):
     large = np.ones((4, 3))
     large[2, 1] = 1e39
     reject(
-        write_safetensors(folder / "large.safetensors", [("w", large)]),
+        harness.write_safetensors(folder / "large.safetensors", [("w", large)]),
         "element 7 of parameter 'w' is 1e+39, which its type in the model, f32, does not hold",
         "tensor 'w' of 'FOLDER/large.safetensors': element 7 is 1e+39, which f32 does not hold",
     )
     # What is infinite already stays so.
     large[2, 1] = np.inf
-    infinite = write_safetensors(folder / "infinite.safetensors", [("w", large)])
+    infinite = harness.write_safetensors(folder / "infinite.safetensors", [("w", large)])
     harness.compile_model(good, folder / "infinite", *BATCH, "--init-from", infinite)
     (folder / "infinite").unlink()
     w = np.ones((4, 3), "f4")
     twice = "'FOLDER/twice.safetensors' holds 'w' twice; it is damaged, write it again"
-    reject(write_safetensors(folder / "twice.safetensors", [("w", w), ("w", 2 * w)]), twice, twice)
+    reject(harness.write_safetensors(folder / "twice.safetensors", [("w", w), ("w", 2 * w)]), twice, twice)
     index = folder / "i.safetensors.index.json"
     index.write_text('{"weight_map": {"w": "large.safetensors", "\\u0077": "infinite.safetensors"}}')
     twice = "'FOLDER/i.safetensors.index.json' holds 'w' twice; it is damaged, write it again"
@@ -269,21 +254,21 @@ def first_values(folder):
     counter.write_text(COUNTER)
     harness.compile_model(counter, folder / "counter")
     pair = lambda n: [("w", np.ones(2, "f4")), ("n", np.array(n))]
-    path = write_safetensors(folder / "n.safetensors", pair(np.float32(3)))
+    path = harness.write_safetensors(folder / "n.safetensors", pair(np.float32(3)))
     reject(
         path,
-        "'n' in 'FOLDER/n.safetensors' holds 'f32', which does not convert to the model's 'i32'",
+        "'n' in 'FOLDER/n.safetensors' holds F32, which does not convert to the model's 'i32'",
         "tensor 'n' is f32 [] in 'FOLDER/n.safetensors', the model takes i32 []",
         *(counter, "counter", (), ()),
     )
-    path = write_safetensors(folder / "n.safetensors", pair(1 << 40))
+    path = harness.write_safetensors(folder / "n.safetensors", pair(1 << 40))
     reject(
         path,
         "element 0 of parameter 'n' is 1.09951e+12, which its type in the model, i32, does not hold",
         "tensor 'n' of 'FOLDER/n.safetensors': element 0 is 1099511627776, which i32 does not hold exactly",
         *(counter, "counter", (), ()),
     )
-    path = write_safetensors(folder / "n.safetensors", pair(5))
+    path = harness.write_safetensors(folder / "n.safetensors", pair(5))
     harness.compile_model(counter, folder / "five", "--init-from", path)
     for program, flags in (("five", ()), ("counter", ("--init-from", path))):
         train(folder / program, "--steps", "2", "--save", folder / "save", *flags)
@@ -299,7 +284,7 @@ def first_values(folder):
     train(folder / "tied", "--steps", "1", "--save", folder / "save", *harness.data_flags(folder, inputs))
     tensors = dict(harness.weights(folder / "save"))
     shutil.rmtree(folder / "save")
-    write_safetensors(folder / "same.safetensors", tensors.items())
+    harness.write_safetensors(folder / "same.safetensors", tensors.items())
     train(folder / "tied", "--init-from", folder / "same.safetensors", *harness.data_flags(folder, inputs))
     other = np.array(tensors["head.weight"])
     other[0, 0] += 1
@@ -308,7 +293,7 @@ def first_values(folder):
         "leave one of them out".format("head.weight", "embedding.weight")
     )
     reject(
-        write_safetensors(folder / "parted.safetensors", {**tensors, "head.weight": other}.items()),
+        harness.write_safetensors(folder / "parted.safetensors", {**tensors, "head.weight": other}.items()),
         parted,
         parted,
         tied,

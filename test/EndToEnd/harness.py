@@ -20,7 +20,9 @@ DTYPES = {
     "BF16": "<u2",
     "I64": "<i8",
     "I32": "<i4",
+    "I16": "<i2",
     "I8": "|i1",
+    "U8": "|u1",
     "BOOL": "|b1",
 }
 
@@ -85,6 +87,21 @@ def read_safetensors(path):
                 entry["shape"]
             )
     return tensors
+
+
+def write_safetensors(path, tensors):
+    """tensors: (name, array) pairs; a name may come twice."""
+    entries, data = [], b""
+    for name, array in tensors:
+        kind = next(k for k, v in DTYPES.items() if v == array.dtype.str)
+        place = [len(data), len(data) + array.nbytes]
+        entries.append(
+            f'{json.dumps(name)}: {json.dumps({"dtype": kind, "shape": array.shape, "data_offsets": place})}'
+        )
+        data += array.tobytes()
+    header = ("{" + ", ".join(entries) + "}").encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+    return path
 
 
 def newest(folder):

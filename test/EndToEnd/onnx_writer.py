@@ -11,6 +11,7 @@ ELEMENT = {
     "f4": 1,
     "u1": 2,
     "i1": 3,
+    "i2": 5,
     "i4": 6,
     "i8": 7,
     "string": 8,
@@ -89,7 +90,7 @@ def attribute(name, value):
     return head + b"".join(_int(8, v) for v in value) + _int(20, 7)
 
 
-def node(op, inputs, outputs, name="", domain="", **attributes):
+def node(op, inputs, outputs, name="", domain="", metadata=(), **attributes):
     return (
         b"".join(_bytes(1, i) for i in inputs)
         + b"".join(_bytes(2, o) for o in outputs)
@@ -97,6 +98,7 @@ def node(op, inputs, outputs, name="", domain="", **attributes):
         + _bytes(4, op)
         + b"".join(_bytes(5, attribute(n, v)) for n, v in attributes.items())
         + _bytes(7, domain)
+        + b"".join(_bytes(9, _bytes(1, k) + _bytes(2, v)) for k, v in metadata)
     )
 
 

@@ -3,6 +3,7 @@
 #define SCRIMP_DRIVER_COMPILE_H
 
 #include "scrimp/Import/Onnx.h"
+#include "scrimp/runtime/StateDict.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
@@ -18,6 +19,7 @@ struct CompileOptions {
   std::string emit = "exe";             // import, mlir, kernels, llvm, ptx, exe
   ImportOptions import;                 // --dim, --loss, --trainable, --frozen, ...
   std::string initFrom;                 // safetensors file or index: first values by name
+  ::scrimp::runtime::PrefixRename initRename; // of names in initFrom
   std::string optimizer = "adamw";      // sgd, adam, adamw
   bool momentum = false, nesterov = false; // sgd
   bool clipGradNorm = false, skipNonfiniteGrad = false;
@@ -42,6 +44,7 @@ void registerCompilerPasses();
 struct Compilation {
   OwningOpRef<ModuleOp> module;
   llvm::StringMap<WeightSource> weights;
+  std::vector<CarriedTensor> carried;
 };
 
 /// Reads a model and prints what the importer has to say about it to stderr.

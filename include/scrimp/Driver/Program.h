@@ -2,6 +2,8 @@
 #ifndef SCRIMP_DRIVER_PROGRAM_H
 #define SCRIMP_DRIVER_PROGRAM_H
 
+#include "scrimp/Import/Onnx.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
@@ -18,14 +20,17 @@ struct ProgramOptions {
   /// Run-time flags and their defaults, in the order of --help.
   std::vector<std::pair<std::string, double>> hyperparameters;
   int64_t workers = 1;
+  llvm::ArrayRef<CarriedTensor> carried;
 };
 
 /// A tensor whose first value lies in the weights trailer.
 struct StoredTensor {
   std::string name;
-  RankedTensorType type;
-  int64_t offset;             // bytes into the trailer
-  DenseElementsAttr constant; // the value, for constants of the graph; null: ask the model's weights for `name`
+  RankedTensorType type; // null for one that is carried
+  int64_t offset, bytes; // in the trailer
+  /// The value: of a constant of the graph, or of what is carried. Without either ask the model's weights for `name`.
+  DenseElementsAttr constant;
+  const WeightSource *carried = nullptr;
 };
 
 struct Program {

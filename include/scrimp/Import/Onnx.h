@@ -18,7 +18,8 @@ struct ImportOptions {
   /// `bce_with_logits(PREDICTION,TARGET)`. The first names a value of the graph, the second an input, which is made
   /// when the graph has none of that name. Empty: the graph's own loss.
   std::string loss;
-  /// --trainable, --frozen: glob patterns over parameter names; they overrule every other rule, --frozen first.
+  /// --trainable, --frozen: glob patterns over parameter names; they overrule every other rule. Of those that match a
+  /// name the one with the most literal characters decides; a tie between the flags is an error.
   std::vector<std::string> trainable, frozen;
   /// --training-mode: BatchNormalization and Dropout nodes that are still in the graph train, whatever it says.
   bool trainingMode = false;
@@ -29,6 +30,14 @@ struct ImportOptions {
   bool mayTrainNothing = false;
   /// "": as the file says. "fp64": every float is a double.
   std::string precision;
+  /// --follow-links: weights may lie outside the model's folder, where a symbolic link in it leads.
+  bool followLinks = false;
+};
+
+/// An entry of the model's state_dict that the graph does not compute with: checkpoints hold it as it is.
+struct CarriedTensor {
+  std::vector<std::string> names;
+  WeightSource source;
 };
 
 struct ImportedModel {
@@ -37,6 +46,8 @@ struct ImportedModel {
   /// Where the values of parameters, frozen parameters and state come from, by their scrimp.name. Those that are
   /// missing here are initialised by their `scrimp.init` (kind "file" means: in this map).
   llvm::StringMap<WeightSource> weights;
+  /// What checkpoints hold besides.
+  std::vector<CarriedTensor> carried;
   /// What was mended, assumed or could not be mended, each in one line.
   std::vector<std::string> notes;
 };

@@ -168,7 +168,7 @@ static Status checkFile(const File &file, const CheckpointOnDisk::FileInfo &info
 }
 
 static Status matchTensors(const File &file, const std::map<std::string, StoredTensor> &found,
-                           const std::vector<NamedTensor> &expected) {
+                           const std::vector<NamedTensor> &expected, const CarriedTensors *carried) {
   const char *path = file.path().c_str();
   for (const NamedTensor &named : expected) {
     auto it = found.find(named.name);
@@ -186,21 +186,20 @@ static Status matchTensors(const File &file, const std::map<std::string, StoredT
       return Status::error("'%s' is of another model: tensor '%s' is %s %s, expected %s", path, named.name.c_str(),
                            fileTypeName(it->second.type), it->second.shapeText().c_str(), wanted.c_str());
   }
-  if (found.size() == expected.size())
-    return Status::ok();
   std::set<std::string_view> names;
   for (const NamedTensor &named : expected)
     names.insert(named.name);
   for (auto &[name, tensor] : found)
-    if (!names.count(name))
+    if (!names.count(name) && !(carried && carried->has(name)))
       return Status::error("'%s' is of another model: it has tensor '%s' (%s %s), which this one does not", path,
                            name.c_str(), fileTypeName(tensor.type), tensor.shapeText().c_str());
   return Status::ok();
 }
 
-Status loadCheckpoint(const program::Program *program, const CheckpointOnDisk &checkpoint, char *arena) {
+Status loadCheckpoint(const program::Program *program, const CheckpointOnDisk &checkpoint, char *arena,
+                      CarriedTensors &carried) {
   struct Opened {
-    File file;
+    std::shared_ptr<const File> file;
     std::map<std::string, StoredTensor> found;
     std::vector<NamedTensor> expected;
   };
@@ -215,14 +214,19 @@ Status loadCheckpoint(const program::Program *program, const CheckpointOnDisk &c
     auto found = readSafetensorsHeader(*file);
     if (found.failed())
       return found.status();
-    opened.push_back({std::move(*file), std::move(*found), storedTensors(program, optimizer)});
-    if (Status status = matchTensors(opened.back().file, opened.back().found, opened.back().expected); status.failed())
+    opened.push_back(
+        {std::make_shared<const File>(std::move(*file)), std::move(*found), storedTensors(program, optimizer)});
+    const Opened &last = opened.back();
+    if (Status status = matchTensors(*last.file, last.found, last.expected, optimizer ? nullptr : &carried);
+        status.failed())
       return status;
   }
+  if (Status status = carried.take(opened.front().file, opened.front().found); status.failed())
+    return status;
   for (const Opened &source : opened)
     for (const NamedTensor &named : source.expected)
-      if (Status status = source.file.read(source.found.at(named.name).offset, arena + named.tensor->offset(),
-                                           static_cast<uint64_t>(byteCount(named.tensor)));
+      if (Status status = source.file->read(source.found.at(named.name).offset, arena + named.tensor->offset(),
+                                            static_cast<uint64_t>(byteCount(named.tensor)));
           status.failed())
         return status;
   return Status::ok();

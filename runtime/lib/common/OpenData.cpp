@@ -142,6 +142,8 @@ Result<Dataset> Dataset::open(const program::Program *program, const std::vector
       known += (known.empty() ? "" : ", ") + std::string(textOf(input->name()));
       isInput |= textOf(input->name()) == specs[i].input;
     }
+    for (const flatbuffers::String *unused : items(program->unused_inputs()))
+      isInput |= textOf(unused) == specs[i].input;
     if (!isInput)
       return Status::error("%s %s: the model has no such input, its inputs are %s", flag, specs[i].input.c_str(),
                            known.empty() ? "none" : known.c_str());

@@ -75,7 +75,7 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
   CLI::App app("Trains " + (model.empty() ? std::string("the compiled model") : model) +
                ".\nInputs:" + describeInputs(program));
   std::vector<std::string> data, evalData;
-  std::string schedule = "constant", onNan = "stop", seed = "0";
+  std::string schedule = "constant", onNan = "stop", seed = "0", initRename;
   bool noShuffle = false;
   int64_t steps = 0, epochs = 0;
   int mostThreads = static_cast<int>(program->workers());
@@ -116,6 +116,8 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
       ->type_name("DIR");
   app.add_option("--init-from", options.initFrom, "initial weights: w.safetensors or model.safetensors.index.json")
       ->type_name("FILE");
+  app.add_option("--init-rename", initRename, "names in --init-from's file that begin with FROM begin with TO instead")
+      ->type_name("FROM=TO");
   app.add_option("--metrics", options.metrics, "file of JSON lines, one object a step")->type_name("FILE");
   app.add_option("--on-nan", onNan, "stop (default) or skip a step whose loss or gradient is not finite");
 
@@ -195,6 +197,10 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
     return Status::error("%s needs --save DIR", options.saveEvery ? "--save-every" : "--keep");
   if (options.evalData.empty() && options.evalEvery)
     return Status::error("--eval-every needs --eval-data name=FILE");
+  if (!initRename.empty() && !options.initRename.parse(initRename))
+    return Status::error("--init-rename is '%s', expected FROM=TO, one of which may be empty", initRename.c_str());
+  if (!initRename.empty() && options.initFrom.empty())
+    return Status::error("--init-rename needs --init-from FILE");
   if (!options.resume.empty() && !options.initFrom.empty())
     return Status::error("--resume and --init-from both give the weights; give one");
   return options;

@@ -157,11 +157,16 @@ Status Trainer::prepare() {
   if (Status status = initializeTensors(program, image.weightsPath, which, options.seed, arena.base(), *pool);
       status.failed())
     return status;
+  Result<CarriedTensors> inTrailer = CarriedTensors::inTrailer(program, image.weightsPath);
+  if (inTrailer.failed())
+    return inTrailer.status();
+  carried = std::move(*inTrailer);
   if (checkpoint)
-    if (Status status = loadCheckpoint(program, *checkpoint, arena.base()); status.failed())
+    if (Status status = loadCheckpoint(program, *checkpoint, arena.base(), carried); status.failed())
       return Status::error("--resume: %s", status.message().c_str());
   if (!options.initFrom.empty())
-    if (Status status = initializeFrom(program, options.initFrom, arena.base()); status.failed())
+    if (Status status = initializeFrom(program, options.initFrom, options.initRename, arena.base(), carried);
+        status.failed())
       return status;
   if (Status status = data->fillFixed(arena.base()); status.failed())
     return Status::error("--data: %s", status.message().c_str());

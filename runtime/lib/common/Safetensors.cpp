@@ -1,16 +1,25 @@
 // Headers of .safetensors files: eight bytes of length, a JSON object, then the data without holes.
 #include "scrimp/runtime/Json.h"
+#include "scrimp/runtime/StateDict.h"
 #include "scrimp/runtime/TensorFile.h"
 #include <algorithm>
 #include <cstring>
 
 namespace scrimp::runtime {
 
-static bool safetensorsType(const std::string &name, FileType &type) {
-  static constexpr std::pair<const char *, FileType> types[] = {
-      {"F16", FileType::f16}, {"BF16", FileType::bf16}, {"F32", FileType::f32}, {"F64", FileType::f64},
-      {"I8", FileType::i8},   {"I16", FileType::i16},   {"I32", FileType::i32}, {"I64", FileType::i64},
-      {"U8", FileType::u8},   {"U16", FileType::u16},   {"U32", FileType::u32}, {"BOOL", FileType::b1}};
+static constexpr std::pair<const char *, FileType> types[] = {
+    {"F16", FileType::f16}, {"BF16", FileType::bf16}, {"F32", FileType::f32}, {"F64", FileType::f64},
+    {"I8", FileType::i8},   {"I16", FileType::i16},   {"I32", FileType::i32}, {"I64", FileType::i64},
+    {"U8", FileType::u8},   {"U16", FileType::u16},   {"U32", FileType::u32}, {"BOOL", FileType::b1}};
+
+const char *safetensorsName(FileType type) {
+  for (auto &[text, value] : types)
+    if (type == value)
+      return text;
+  return "";
+}
+
+bool safetensorsType(const std::string &name, FileType &type) {
   for (auto &[text, value] : types)
     if (name == text) {
       type = value;
@@ -26,6 +35,8 @@ Result<std::map<std::string, StoredTensor>> readSafetensorsHeader(const File &fi
     return Status::error("'%s' is no .safetensors file: it has %llu bytes", path, (unsigned long long)file.bytes());
   if (Status status = file.read(0, start, 8); status.failed())
     return status;
+  if (const char *what = whyNoSafetensors(start, sizeof(start)))
+    return Status::error("'%s' %s", path, what);
   uint64_t length = 0;
   for (int i = 7; i >= 0; --i)
     length = length << 8 | start[i];

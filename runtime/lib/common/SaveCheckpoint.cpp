@@ -68,11 +68,14 @@ private:
 
 } // namespace
 
+/// `carried`, if any, comes after `tensors`.
 static Status writeTensors(const std::string &path, const std::vector<NamedTensor> &tensors, const char *arena,
-                           json &entry) {
+                           const CarriedTensors *carried, json &entry) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   header["__metadata__"] = {{"format", "pt"}};
   uint64_t offset = 0;
+  static const std::map<std::string, CarriedTensors::Place> none;
+  const auto &places = carried ? carried->byName() : none;
   for (const NamedTensor &named : tensors) {
     auto shape = nlohmann::ordered_json::array();
     for (int64_t extent : items(named.tensor->shape()))
@@ -82,6 +85,15 @@ static Status writeTensors(const std::string &path, const std::vector<NamedTenso
                           {"shape", shape},
                           {"data_offsets", {offset, offset + bytes}}};
     offset += bytes;
+  }
+  auto bytesOf = [](const StoredTensor &tensor) {
+    return static_cast<uint64_t>(tensor.elements() * fileTypeBytes(tensor.type));
+  };
+  for (const auto &[name, place] : places) {
+    header[name] = {{"dtype", safetensorsName(place.tensor.type)},
+                    {"shape", place.tensor.shape},
+                    {"data_offsets", {offset, offset + bytesOf(place.tensor)}}};
+    offset += bytesOf(place.tensor);
   }
   std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -98,6 +110,15 @@ static Status writeTensors(const std::string &path, const std::vector<NamedTenso
     if (Status status = file.write(arena + named.tensor->offset(), static_cast<uint64_t>(byteCount(named.tensor)));
         status.failed())
       return status;
+  std::vector<char> buffer(places.empty() ? 0 : ioBufferBytes);
+  for (const auto &[name, place] : places)
+    for (uint64_t done = 0, bytes = bytesOf(place.tensor); done < bytes; done += buffer.size()) {
+      uint64_t part = std::min<uint64_t>(buffer.size(), bytes - done);
+      if (Status status = place.file->read(place.tensor.offset + done, buffer.data(), part); status.failed())
+        return status;
+      if (Status status = file.write(buffer.data(), part); status.failed())
+        return status;
+    }
   return file.finish(entry);
 }
 
@@ -137,13 +158,13 @@ static Status writeText(const std::string &path, const std::string &text) {
   return file->sync();
 }
 
-static Status writeCheckpoint(const program::Program *program, const char *arena, const RunState &state,
-                              const std::string &folder) {
+static Status writeCheckpoint(const program::Program *program, const char *arena, const CarriedTensors &carried,
+                              const RunState &state, const std::string &folder) {
   json description = describeState(program, state);
   for (bool optimizer : {false, true}) {
     const char *name = optimizer ? optimizerFile : modelFile;
-    if (Status status =
-            writeTensors(folder + "/" + name, storedTensors(program, optimizer), arena, description["files"][name]);
+    if (Status status = writeTensors(folder + "/" + name, storedTensors(program, optimizer), arena,
+                                     optimizer ? nullptr : &carried, description["files"][name]);
         status.failed())
       return status;
   }
@@ -231,15 +252,15 @@ Status prepareCheckpointFolder(const std::string &folder, File &lock) {
   return Status::ok();
 }
 
-Status saveCheckpoint(const program::Program *program, const char *arena, const RunState &state,
-                      const std::string &folder, int64_t keep) {
+Status saveCheckpoint(const program::Program *program, const char *arena, const CarriedTensors &carried,
+                      const RunState &state, const std::string &folder, int64_t keep) {
   std::string name = format("step-%06lld", (long long)state.step);
   std::string temporary = folder + "/.tmp-" + name, final = folder + "/" + name;
   std::error_code error;
   fs::remove_all(temporary, error);
   fs::create_directories(temporary, error);
   Status status = error ? Status::error("cannot create '%s': %s", temporary.c_str(), error.message().c_str())
-                        : writeCheckpoint(program, arena, state, temporary);
+                        : writeCheckpoint(program, arena, carried, state, temporary);
   if (!status.failed())
     status = replacePath(temporary, final);
   if (!status.failed())

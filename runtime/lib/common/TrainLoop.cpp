@@ -121,7 +121,8 @@ Status Trainer::save() {
   }
   if (options.saveFolder.empty())
     return Status::ok();
-  if (Status status = saveCheckpoint(program, arena.base(), state, options.saveFolder, options.keep); status.failed()) {
+  if (Status status = saveCheckpoint(program, arena.base(), carried, state, options.saveFolder, options.keep);
+      status.failed()) {
     progress.finish();
     return Status::error("--save: %s", status.message().c_str());
   }

@@ -77,6 +77,7 @@ private:
   std::optional<Dataset> data, evalData;
   std::optional<SampleOrder> order;
   Arena arena;
+  CarriedTensors carried;
   std::optional<ThreadPool> pool;
   std::optional<Executor> trainGraph, evalGraph;
   const program::Output *lossOutput = nullptr, *normOutput = nullptr;

@@ -2,6 +2,7 @@
 #include "scrimp/runtime/Library.h"
 #include "scrimp/runtime/Program.h"
 #include "scrimp/runtime/Scalars.h"
+#include "scrimp/runtime/TensorFile.h"
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -55,6 +56,8 @@ public:
     segments();
     for (const Tensor *tensor : items(program->tensors()))
       verifyTensor(tensor);
+    for (const Carried *carried : items(program->carried()))
+      verifyCarried(carried);
     for (const Input *input : items(program->inputs()))
       verifyInput(input);
     for (const Scalar *scalar : items(program->scalars()))
@@ -178,6 +181,27 @@ private:
     if (tensor->weights_offset() > program->weights_bytes() ||
         bytes > program->weights_bytes() - tensor->weights_offset())
       fail("the weights of '%.*s' lie outside the trailer", (int)name.size(), name.data());
+  }
+
+  void verifyCarried(const Carried *carried) {
+    std::string_view name = textOf(carried->name());
+    unique(name);
+    for (const flatbuffers::String *alias : items(carried->aliases()))
+      unique(textOf(alias));
+    FileType type;
+    if (!aligned(carried->shape()))
+      return;
+    if (!safetensorsType(carried->dtype()->str(), type))
+      return fail("tensor '%.*s' has unknown type '%s'", (int)name.size(), name.data(), carried->dtype()->c_str());
+    __int128 bytes = fileTypeBytes(type);
+    for (int64_t extent : items(carried->shape())) {
+      if (extent < 0)
+        return fail("tensor '%.*s' has extent %lld", (int)name.size(), name.data(), (long long)extent);
+      bytes = std::min<__int128>(bytes * extent, __int128{1} << 62);
+    }
+    if (bytes != static_cast<__int128>(carried->bytes()) || carried->weights_offset() > program->weights_bytes() ||
+        carried->bytes() > program->weights_bytes() - carried->weights_offset())
+      fail("the bytes of '%.*s' lie outside the trailer", (int)name.size(), name.data());
   }
 
   void verifyInput(const Input *input) {

@@ -11,25 +11,24 @@ namespace scrimp::runtime {
 
 using namespace program;
 
-/// Opens the file whose end is the weights and the footer; returns where the weights begin.
-static Result<uint64_t> openTrailer(const char *path, uint64_t expected, std::optional<File> &file) {
+Result<uint64_t> openTrailer(const char *path, uint64_t expected, File &file) {
   Result<File> opened = File::open(path);
   if (opened.failed())
     return opened.status();
   file = std::move(*opened);
   char footer[16];
   uint64_t length = 0;
-  if (file->bytes() >= sizeof(footer)) {
-    if (Status status = file->read(file->bytes() - sizeof(footer), footer, sizeof(footer)); status.failed())
+  if (file.bytes() >= sizeof(footer)) {
+    if (Status status = file.read(file.bytes() - sizeof(footer), footer, sizeof(footer)); status.failed())
       return status;
     if (memcmp(footer, "SCRIMPW1", 8) == 0)
       memcpy(&length, footer + 8, 8);
   }
-  if (length != expected || length > file->bytes() - sizeof(footer))
+  if (length != expected || length > file.bytes() - sizeof(footer))
     return Status::error("the initial weights at the end of the executable are missing or truncated: found %llu bytes, "
                          "expected %llu; copy the executable whole (strip removes them)",
                          (unsigned long long)length, (unsigned long long)expected);
-  return file->bytes() - sizeof(footer) - length;
+  return file.bytes() - sizeof(footer) - length;
 }
 
 static bool isWeight(const Tensor *tensor) {
@@ -84,7 +83,7 @@ Status initializeTensors(const Program *program, const char *weightsPath, Initia
       break;
     case InitKind::file:
       if (!trailer) {
-        Result<uint64_t> start = openTrailer(weightsPath, program->weights_bytes(), trailer);
+        Result<uint64_t> start = openTrailer(weightsPath, program->weights_bytes(), trailer.emplace());
         if (start.failed())
           return start.status();
         trailerStart = *start;
@@ -150,7 +149,8 @@ static Result<bool> areEqual(const File &fileA, const StoredTensor &a, const Fil
   return true;
 }
 
-Status initializeFrom(const Program *program, const std::string &path, char *arena) {
+Status initializeFrom(const Program *program, const std::string &path, const PrefixRename &rename, char *arena,
+                      CarriedTensors &carried) {
   Result<std::vector<std::string>> paths = shardPaths(path);
   if (paths.failed())
     return Status::error("--init-from: %s", paths.status().message().c_str());
@@ -158,7 +158,7 @@ Status initializeFrom(const Program *program, const std::string &path, char *are
     size_t file;
     StoredTensor tensor;
   };
-  std::vector<File> files;
+  std::vector<std::shared_ptr<const File>> files;
   std::map<std::string, Found> stored;
   for (const std::string &shard : *paths) {
     Result<File> file = File::open(shard);
@@ -167,7 +167,17 @@ Status initializeFrom(const Program *program, const std::string &path, char *are
     auto tensors = readSafetensorsHeader(*file);
     if (tensors.failed())
       return Status::error("--init-from: %s", tensors.status().message().c_str());
-    files.push_back(std::move(*file));
+    files.push_back(std::make_shared<const File>(std::move(*file)));
+    if (!rename.empty()) {
+      std::map<std::string, StoredTensor> renamed;
+      for (auto &[name, tensor] : *tensors)
+        if (!renamed.emplace(rename.apply(name), tensor).second)
+          return Status::error("--init-rename %s gives '%s' to two tensors of '%s'", rename.text().c_str(),
+                               rename.apply(name).c_str(), shard.c_str());
+      *tensors = std::move(renamed);
+    }
+    if (Status status = carried.take(files.back(), *tensors); status.failed())
+      return Status::error("--init-from: %s", status.message().c_str());
     for (auto &[name, tensor] : *tensors)
       stored[name] = {files.size() - 1, tensor};
   }
@@ -175,6 +185,7 @@ Status initializeFrom(const Program *program, const std::string &path, char *are
   // Everything is matched before anything is read.
   std::vector<std::pair<const Tensor *, std::string>> matches;
   std::vector<std::string> missing, unexpected;
+  std::vector<std::vector<std::string>> missingNames;
   std::set<std::string> used;
   for (const Tensor *tensor : items(program->tensors())) {
     if (!isWeight(tensor))
@@ -192,7 +203,7 @@ Status initializeFrom(const Program *program, const std::string &path, char *are
         continue;
       }
       const Found &first = stored[match], &second = stored[name];
-      Result<bool> equal = areEqual(files[first.file], first.tensor, files[second.file], second.tensor);
+      Result<bool> equal = areEqual(*files[first.file], first.tensor, *files[second.file], second.tensor);
       if (equal.failed())
         return Status::error("--init-from: %s", equal.status().message().c_str());
       if (!*equal)
@@ -200,14 +211,20 @@ Status initializeFrom(const Program *program, const std::string &path, char *are
                              "values; leave one of them out",
                              match.c_str(), name.c_str(), path.c_str());
     }
-    if (match.empty())
+    if (match.empty()) {
       missing.push_back(names.front());
-    else
+      missingNames.push_back(names);
+    } else
       matches.emplace_back(tensor, match);
   }
   for (auto &[name, found] : stored)
-    if (!used.count(name))
+    if (!used.count(name) && !carried.has(name))
       unexpected.push_back(name);
+  if (PrefixRename match = findRename(missingNames, unexpected); !match.empty())
+    return Status::error(
+        "--init-from: '%s' lacks %s, but has %zu of %zu under another prefix; --init-rename %s takes them",
+        path.c_str(), firstNames(missing).c_str(), missing.size(), missing.size() + matches.size(),
+        match.text().c_str());
   if (!missing.empty())
     return Status::error("--init-from: '%s' lacks %s", path.c_str(), firstNames(missing).c_str());
   if (!unexpected.empty())
@@ -223,8 +240,8 @@ Status initializeFrom(const Program *program, const std::string &path, char *are
       return Status::error("--init-from: tensor '%s' is %s %s in '%s', the model takes %s %s", name.c_str(),
                            fileTypeName(found.tensor.type), found.tensor.shapeText().c_str(), path.c_str(),
                            dtypeName(tensor->dtype()), shapeText(tensor->shape()).c_str());
-    if (Status status = readElements(files[found.file], found.tensor, 0, elementCount(tensor->shape()), tensor->dtype(),
-                                     arena + tensor->offset(), buffer);
+    if (Status status = readElements(*files[found.file], found.tensor, 0, elementCount(tensor->shape()),
+                                     tensor->dtype(), arena + tensor->offset(), buffer);
         status.failed())
       return Status::error("--init-from: tensor '%s' of %s", name.c_str(), status.message().c_str());
   }

@@ -1,14 +1,13 @@
 // Checkpoints: DIR/step-000123/{model.safetensors, optimizer.safetensors, state.json} and DIR/latest.
 //
 // A checkpoint is written to DIR/.tmp-step-000123, synced, and renamed: it is there whole or not at all. Weights are
-// streamed from the arena. model.safetensors holds parameters (frozen ones too) and buffers under every name they
-// have; optimizer.safetensors the optimizer's state; state.json the position of the run, the flags that it was started
-// with, and size and hash of the other files. A resumed run continues bit for bit.
+// streamed from the arena. model.safetensors holds parameters (frozen ones too), buffers and what is carried under
+// every name they have; optimizer.safetensors the optimizer's state; state.json the position of the run, the flags that
+// it was started with, and size and hash of the other files. A resumed run continues bit for bit.
 #ifndef SCRIMP_RUNTIME_CHECKPOINT_H
 #define SCRIMP_RUNTIME_CHECKPOINT_H
 
-#include "scrimp/runtime/File.h"
-#include "scrimp/runtime/Program.h"
+#include "scrimp/runtime/Carried.h"
 #include "scrimp/runtime/Scalars.h"
 #include <map>
 
@@ -45,14 +44,16 @@ Status prepareCheckpointFolder(const std::string &folder, File &lock);
 
 /// Saves; afterwards at most `keep` checkpoints remain (0: all), the new one always among them. On failure nothing of
 /// the new one stays behind.
-Status saveCheckpoint(const program::Program *program, const char *arena, const RunState &state,
-                      const std::string &folder, int64_t keep);
+Status saveCheckpoint(const program::Program *program, const char *arena, const CarriedTensors &carried,
+                      const RunState &state, const std::string &folder, int64_t keep);
 
 /// Opens `path`: a checkpoint, or a folder of checkpoints (then its latest).
 Result<CheckpointOnDisk> openCheckpoint(const std::string &path);
 
-/// Checks every file's size and hash and every tensor's name, type and shape, and only then reads into the arena.
-Status loadCheckpoint(const program::Program *program, const CheckpointOnDisk &checkpoint, char *arena);
+/// Checks every file's size and hash and every tensor's name, type and shape, and only then reads into the arena. What
+/// is carried is taken from the checkpoint where it has it.
+Status loadCheckpoint(const program::Program *program, const CheckpointOnDisk &checkpoint, char *arena,
+                      CarriedTensors &carried);
 
 } // namespace scrimp::runtime
 

@@ -4,6 +4,7 @@
 
 #include "scrimp/runtime/Data.h"
 #include "scrimp/runtime/Scalars.h"
+#include "scrimp/runtime/StateDict.h"
 #include <optional>
 
 namespace scrimp::runtime {
@@ -22,6 +23,7 @@ struct Options {
   bool shuffle = true;
   int64_t evalEvery = 0, saveEvery = 0, keep = 0;
   std::string saveFolder, resume, initFrom, metrics;
+  PrefixRename initRename; // of names in initFrom
   bool skipNan = false;
   bool verify = false;
 };

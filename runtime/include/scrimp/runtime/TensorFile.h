@@ -26,6 +26,10 @@ Result<StoredTensor> readNpyHeader(const File &file);
 /// The tensors of a .safetensors file by name. https://github.com/huggingface/safetensors#format
 Result<std::map<std::string, StoredTensor>> readSafetensorsHeader(const File &file);
 
+/// The format's name for a type, and back: false if it has no such type.
+const char *safetensorsName(FileType type);
+bool safetensorsType(const std::string &name, FileType &type);
+
 /// Reads elements [begin, begin + count) of a stored tensor as `to` into `target`, which has the room.
 /// On a value that does not fit, the message names the file, the element and the value.
 Status readElements(const File &file, const StoredTensor &tensor, int64_t begin, int64_t count, DType to, char *target,

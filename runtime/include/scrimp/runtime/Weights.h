@@ -2,7 +2,8 @@
 #ifndef SCRIMP_RUNTIME_WEIGHTS_H
 #define SCRIMP_RUNTIME_WEIGHTS_H
 
-#include "scrimp/runtime/Program.h"
+#include "scrimp/runtime/Carried.h"
+#include "scrimp/runtime/StateDict.h"
 #include "scrimp/runtime/ThreadPool.h"
 
 namespace scrimp::runtime {
@@ -14,10 +15,15 @@ enum class InitialTensors { all, statesAndConstants, constants };
 Status initializeTensors(const program::Program *program, const char *weightsPath, InitialTensors which, uint64_t seed,
                          char *arena, ThreadPool &pool);
 
+/// Opens the executable, whose end is its weights and a footer, as `file`; where the weights, `expected` bytes, begin.
+Result<uint64_t> openTrailer(const char *path, uint64_t expected, File &file);
+
 /// --init-from: replaces parameters and buffers by the tensors of a .safetensors file, or of the shards that a
 /// Hugging Face model.safetensors.index.json names. Every parameter and buffer must be there under its name or an
-/// alias, and nothing else; floats convert.
-Status initializeFrom(const program::Program *program, const std::string &path, char *arena);
+/// alias, and nothing else but what is carried; floats convert. `rename` changes the file's
+/// names.
+Status initializeFrom(const program::Program *program, const std::string &path, const PrefixRename &rename, char *arena,
+                      CarriedTensors &carried);
 
 } // namespace scrimp::runtime
 
