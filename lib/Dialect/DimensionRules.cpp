@@ -485,17 +485,27 @@ DimensionRule RmsNormParameterGradOp::getDimensionRule() { return byRow(*this, g
 DimensionRule CrossEntropyOp::getDimensionRule() { return byRow(*this, rowsOf(getLogits()), {0, 1}, {0, 1}); }
 DimensionRule CrossEntropyGradOp::getDimensionRule() { return byRow(*this, rowsOf(getLogits()), {0, 1, 2, 3}, {0}); }
 
+/// Of a mask, or its gradient: samples and heads where it has them for itself, by those of the queries. A mask by
+/// distance has no samples.
+static void maskFactors(Value mask, ArrayRef<int64_t> queries, const DimensionFactors &ofQueries,
+                        DimensionFactors &factors) {
+  bool byDistance = shapeOf(mask).size() == 2;
+  for (unsigned d = byDistance ? 1 : 0; d < 2; ++d)
+    if (shapeOf(mask)[d - byDistance] == queries[d])
+      factors[d - byDistance] = ofQueries[d];
+}
+
 /// Samples are independent; heads too where each query head has keys and values of its own. With dropout both draw by
 /// their places: samples by the first factor.
-template <typename Op> static DimensionRule attentionRule(Op op, unsigned masks) {
+template <typename Op> static DimensionRule attentionRule(Op op, unsigned masks, unsigned results) {
   DimensionRule rule(op);
   ArrayRef<int64_t> shape = shapeOf(op.getQ());
   bool ownHeads = shape[1] == shapeOf(op.getK())[1];
   SmallVector<DimensionFactors *> tensors;
   for (unsigned i = 0; i < masks; ++i)
     tensors.push_back(&rule.operands[i]);
-  for (DimensionFactors &result : rule.results)
-    tensors.push_back(&result);
+  for (unsigned i = 0; i < results; ++i)
+    tensors.push_back(&rule.results[i]);
   if (!op.getSeed()) {
     rule.shareLeading(tensors, shape, ownHeads ? 2 : 1);
   } else {
@@ -514,19 +524,20 @@ template <typename Op> static DimensionRule attentionRule(Op op, unsigned masks)
   }
   DimensionFactors &q = rule.operands[0];
   unsigned next = masks;
-  if (Value mask = op.getMask()) {
-    for (unsigned d = 0; d < 2; ++d)
-      if (shapeOf(mask)[d] == shape[d])
-        rule.operands[next][d] = q[d];
-    ++next;
-  }
+  for (Value mask : op.getMasks())
+    maskFactors(mask, shape, q, rule.operands[next++]);
   if (op.getSegments())
     rule.operands[next][0] = q[0];
   return rule;
 }
 
-DimensionRule AttentionOp::getDimensionRule() { return attentionRule(*this, 3); }
-DimensionRule AttentionGradOp::getDimensionRule() { return attentionRule(*this, 6); }
+DimensionRule AttentionOp::getDimensionRule() { return attentionRule(*this, 3, 2); }
+DimensionRule AttentionGradOp::getDimensionRule() { return attentionRule(*this, 6, 3); }
+DimensionRule AttentionMaskGradOp::getDimensionRule() {
+  DimensionRule rule = attentionRule(*this, 6, 0);
+  maskFactors(getDmask(), shapeOf(getQ()), rule.operands[0], rule.results[0]);
+  return rule;
+}
 
 /// Samples draw by their global index; where another element is in its sample decides its draw, so nothing else is cut.
 template <typename Op> static DimensionRule randomRule(Op op) {

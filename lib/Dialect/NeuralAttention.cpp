@@ -61,16 +61,24 @@ template <typename Op> static LogicalResult verifyAttention(Op op) {
   if (s.Hkv == 0 || s.Hq % s.Hkv)
     return op.emitOpError() << "the query heads must be a multiple of the key-value heads, found " << s.Hq << " and "
                             << s.Hkv;
-  if (Value mask = op.getMask()) {
+  for (Value mask : op.getMasks()) {
     RankedTensorType type = tensorType(mask);
-    bool fits = type.getRank() == 4 && (type.getElementType() == element || type.getElementType().isInteger(1));
-    const int64_t scores[] = {s.B, s.Hq, s.Sq, s.Sk};
+    bool fits = type.getElementType() == element || type.getElementType().isInteger(1);
+    const int64_t scores[] = {s.B, s.Hq, s.Sq, s.Sk}, distances[] = {s.Hq, s.Sq + s.Sk - 1};
+    if (type.getRank() == 2)
+      fits &= (type.getDimSize(0) == 1 || type.getDimSize(0) == distances[0]) && type.getDimSize(1) == distances[1];
+    else
+      fits &= type.getRank() == 4;
     for (auto [size, full] : llvm::zip(type.getShape(), scores))
-      fits &= size == 1 || size == full;
+      fits &= type.getRank() == 2 || size == 1 || size == full;
     if (!fits)
       return op.emitOpError() << "the mask must be i1 or " << element << " and broadcast to [" << s.B << ", " << s.Hq
-                              << ", " << s.Sq << ", " << s.Sk << "], found " << type;
+                              << ", " << s.Sq << ", " << s.Sk << "], or go by distance, [1 or " << distances[0] << ", "
+                              << distances[1] << "], found " << type;
   }
+  if (auto window = op.getWindow(); window && window->size() != 2)
+    return op.emitOpError() << "the window must be two numbers, how far a query sees before and after itself, found "
+                            << window->size();
   if (Value segments = op.getSegments())
     if (s.Sq != s.Sk || shapeOf(segments) != ArrayRef<int64_t>{s.B, s.Sk})
       return op.emitOpError() << "segments must be [" << s.B << ", " << s.Sk << "] with as many queries as keys, found "
@@ -85,15 +93,22 @@ template <typename Op> static LogicalResult verifyAttention(Op op) {
   return success();
 }
 
+/// Where a mask's elements lie: that of [b, h, i, j] at offset + the sum of index times stride.
+template <typename Op> static rt::AttentionMask maskLayout(Op op, Value mask) {
+  rt::AttentionMask layout{tensorType(mask).getElementType().isInteger(1) ? 2 : 1, 0, {}};
+  ArrayRef<int64_t> shape = shapeOf(mask);
+  if (shape.size() == 2)
+    return {layout.kind, attentionShape(op).Sq - 1, {0, shape[0] == 1 ? 0 : shape[1], -1, 1}};
+  for (auto [result, stride, size] : llvm::zip(layout.strides, rowMajorStrides(shape), shape))
+    result = size == 1 ? 0 : stride;
+  return layout;
+}
+
 template <typename Op> static LibraryCall attentionCall(Op op, StringRef function) {
   rt::AttentionCall call{};
   call.shape = attentionShape(op);
-  call.causal = op.getCausal();
-  if (Value mask = op.getMask()) {
-    call.maskKind = tensorType(mask).getElementType().isInteger(1) ? 2 : 1;
-    for (auto [result, stride, size] : llvm::zip(call.maskStrides, rowMajorStrides(shapeOf(mask)), shapeOf(mask)))
-      result = size == 1 ? 0 : stride;
-  }
+  std::tie(call.left, call.right) = op.getReach();
+  call.masks = op.getMasks().size();
   call.hasSegments = bool(op.getSegments());
   double keptScale = 1;
   if (op.getSeed()) {
@@ -106,8 +121,13 @@ template <typename Op> static LibraryCall attentionCall(Op op, StringRef functio
   }
   call.hasOrigin = bool(op.getOrigin());
   llvm::copy(wholeScores(op), call.whole);
-  auto ints = llvm::bit_cast<std::array<int64_t, rt::attentionCallInts>>(call);
-  return {function.str(), SmallVector<int64_t>(ints.begin(), ints.end()), {op.getScale().convertToDouble(), keptScale}};
+  auto integers = llvm::bit_cast<std::array<int64_t, rt::attentionCallInts>>(call);
+  SmallVector<int64_t> ints(integers.begin(), integers.end());
+  for (Value mask : op.getMasks()) {
+    rt::AttentionMask layout = maskLayout(op, mask);
+    llvm::append_range(ints, llvm::bit_cast<std::array<int64_t, rt::attentionMaskInts>>(layout));
+  }
+  return {function.str(), ints, {op.getScale().convertToDouble(), keptScale}};
 }
 
 static RankedTensorType bytesType(MLIRContext *context, int64_t bytes) {
@@ -116,6 +136,18 @@ static RankedTensorType bytesType(MLIRContext *context, int64_t bytes) {
 
 /// For each score: Philox, as for scrimp.dropout.
 template <typename Op> static int64_t dropoutFlops(Op op) { return op.getSeed() ? 40 : 0; }
+
+/// The scores that are looked at: pairs of a query and a key within its reach.
+template <typename Op> static int64_t countScores(Op op) {
+  rt::AttentionShape s = attentionShape(op);
+  auto [left, right] = op.getReach();
+  int64_t pairs = 0;
+  for (int64_t i = 0; i < s.Sq; ++i) {
+    int64_t p = i + s.Sk - s.Sq;
+    pairs += std::max<int64_t>(0, std::min(s.Sk, p + right + 1) - std::max<int64_t>(0, p - left));
+  }
+  return s.B * s.Hq * pairs;
+}
 
 static int64_t elementBytes(Value value) { return tensorType(value).getElementTypeBitWidth() / 8; }
 
@@ -127,7 +159,8 @@ public:
       : op(op), s(attentionShape(op)), whole(wholeScores(op)), q(*operands[0]), k(*operands[1]),
         scale(op.getScale().convertToDouble()) {
     auto next = [&](bool present) { return present ? operands[first++] : nullptr; };
-    mask = next(bool(op.getMask()));
+    for (Value mask : op.getMasks())
+      masks.push_back({maskLayout(op, mask), next(true)});
     segments = next(bool(op.getSegments()));
     for (const HostTensor *&scalar : random)
       scalar = next(bool(op.getSeed()));
@@ -163,27 +196,34 @@ public:
 
 private:
   bool sees(int64_t b, int64_t h, int64_t i, int64_t j) {
-    if (op.getCausal() && origin[2] + j > origin[1] + i + whole[2] - whole[1])
+    auto [left, right] = op.getReach();
+    int64_t distance = origin[2] + j - (origin[1] + i + whole[2] - whole[1]);
+    if (distance < -left || distance > right)
       return false;
     if (segments && segments->ints()[b * s.Sk + i] != segments->ints()[b * s.Sk + j])
       return false;
-    return !mask || mask->isFloat() || mask->ints()[maskIndex(b, h, i, j)];
+    return llvm::all_of(masks, [&](auto &mask) {
+      return mask.second->isFloat() || mask.second->ints()[maskIndex(mask.first, b, h, i, j)];
+    });
   }
   double added(int64_t b, int64_t h, int64_t i, int64_t j) {
-    return mask && mask->isFloat() ? mask->floats()[maskIndex(b, h, i, j)] : 0;
-  }
-  int64_t maskIndex(int64_t b, int64_t h, int64_t i, int64_t j) {
-    int64_t index = 0;
-    const int64_t position[] = {b, h, i, j};
-    for (auto [at, size] : llvm::zip(position, mask->getShape()))
-      index = index * size + (size == 1 ? 0 : at);
-    return index;
+    double sum = 0;
+    for (auto &[layout, mask] : masks)
+      sum += mask->isFloat() ? mask->floats()[maskIndex(layout, b, h, i, j)] : 0;
+    return sum;
   }
 
+public:
+  static int64_t maskIndex(const rt::AttentionMask &mask, int64_t b, int64_t h, int64_t i, int64_t j) {
+    return mask.offset + b * mask.strides[0] + h * mask.strides[1] + i * mask.strides[2] + j * mask.strides[3];
+  }
+
+private:
   Op op;
   rt::AttentionShape s;
   SmallVector<int64_t> whole;
-  const HostTensor &q, &k, *mask, *segments, *random[3]; // seed, step and sample_base
+  const HostTensor &q, &k, *segments, *random[3]; // seed, step and sample_base
+  SmallVector<std::pair<rt::AttentionMask, const HostTensor *>> masks;
   int64_t origin[3] = {};
   double scale;
 };
@@ -220,13 +260,14 @@ static SmallVector<Value> buildAttentionPiece(Op op, OpBuilder &builder, ValueRa
 
 //===-- attention --------------------------------------------------------------------------------------------------===//
 
-void AttentionOp::build(OpBuilder &builder, OperationState &state, Value q, Value k, Value v, Value mask,
+void AttentionOp::build(OpBuilder &builder, OperationState &state, Value q, Value k, Value v, ValueRange masks,
                         Value segments, bool causal, double scale) {
   SmallVector<int64_t> shape(shapeOf(q));
   shape.back() = shapeOf(v).back();
-  build(builder, state, tensorType(q).clone(shape), wideOuterType(tensorType(q), 3), q, k, v, mask, segments,
+  build(builder, state, tensorType(q).clone(shape), wideOuterType(tensorType(q), 3), q, k, v, masks, segments,
         /*seed=*/Value(), /*step=*/Value(), /*sample_base=*/Value(), /*origin=*/Value(), causal, APFloat(scale),
-        /*p=*/FloatAttr(), /*key=*/IntegerAttr(), /*samples=*/IntegerAttr(), /*whole=*/DenseI64ArrayAttr());
+        /*p=*/FloatAttr(), /*key=*/IntegerAttr(), /*samples=*/IntegerAttr(), /*whole=*/DenseI64ArrayAttr(),
+        /*window=*/DenseI64ArrayAttr());
 }
 
 LogicalResult AttentionOp::verify() { return verifyAttention(*this); }
@@ -245,7 +286,7 @@ SmallVector<Value> AttentionOp::buildEvaluation(OpBuilder &builder) {
 
 int64_t AttentionOp::getFlops() {
   rt::AttentionShape s = attentionShape(*this);
-  return s.B * s.Hq * s.Sq * s.Sk * (2 * s.D + 2 * s.Dv + 5 + dropoutFlops(*this)) / (getCausal() ? 2 : 1);
+  return countScores(*this) * (2 * s.D + 2 * s.Dv + 5 + dropoutFlops(*this));
 }
 
 LibraryCall AttentionOp::getLibraryCall() { return attentionCall(*this, "attention"); }
@@ -289,8 +330,9 @@ public:
     Value q = wide(op.getQ()), k = spreadHeads(wide(op.getK())), v = spreadHeads(wide(op.getV()));
     double scale = op.getScale().convertToDouble();
     GraphExpr scores = scale * expr(MatmulOp::create(builder, loc, q, k, false, true));
-    if (op.getMask() && isFloatTensor(op.getMask()))
-      scores = scores + expr(broadcastTo(builder, loc, wide(op.getMask()), full));
+    for (Value mask : op.getMasks())
+      if (isFloatTensor(mask))
+        scores = scores + expr(wide(spreadMask(mask)));
     GraphExpr p = exp(scores - spreadRows(op.getLse()));
     for (Value sees : visibility())
       p = select(expr(sees), p, like(p, 0));
@@ -305,8 +347,9 @@ public:
     if (resultGrads[1])
       delta = delta - expr(resultGrads[1]);
     ds = p * (ds - spreadRows(delta.value));
-    if (op.getMask() && needed[3])
-      operandGrads[3] = narrow(sumTo(builder, loc, ds.value, shapeOf(op.getMask())), op.getMask());
+    for (auto [n, mask] : llvm::enumerate(op.getMasks()))
+      if (isFloatTensor(mask) && needed[3 + n])
+        operandGrads[3 + n] = sumMask(ds.value, mask);
     Value scaled = (scale * ds).value;
     if (needed[0])
       operandGrads[0] = narrow(MatmulOp::create(builder, loc, scaled, k), op.getQ());
@@ -368,6 +411,29 @@ private:
     return narrow(ReduceOp::create(builder, loc, ReduceKind::sum, split, {2}), like);
   }
 
+  /// A mask in the scores' shape, and the gradient of that summed to the mask's.
+  Value spreadMask(Value mask) {
+    if (shapeOf(mask).size() == 4)
+      return broadcastTo(builder, loc, mask, full);
+    return broadcastTo(builder, loc, GatherOp::create(builder, loc, mask, distances(), 1), full);
+  }
+  Value sumMask(Value gradient, Value mask) {
+    if (shapeOf(mask).size() == 4)
+      return narrow(sumTo(builder, loc, gradient, shapeOf(mask)), mask);
+    auto gather = GatherOp::create(builder, loc, mask, distances(), 1);
+    Value spread = narrow(sumTo(builder, loc, gradient, shapeOf(gather)), mask), grads[2];
+    cast<DifferentiableOp>(gather.getOperation()).buildGradient(builder, {spread}, {true, false}, grads);
+    gather.erase();
+    return grads[0];
+  }
+  /// j - i + Sq - 1 for [Sq,Sk].
+  Value distances() {
+    auto type = RankedTensorType::get({s.Sq, s.Sk}, builder.getI64Type());
+    Value i = IotaOp::create(builder, loc, type, 0, APFloat(1.0 - s.Sq), APFloat(1.0));
+    Value j = IotaOp::create(builder, loc, type, 1, APFloat(0.0), APFloat(1.0));
+    return SubOp::create(builder, loc, j, i);
+  }
+
   /// Conditions of the scores' shape, all of which hold where a key is seen.
   SmallVector<Value> visibility() {
     SmallVector<Value> conditions;
@@ -375,17 +441,23 @@ private:
       auto type = RankedTensorType::get(full, builder.getI64Type());
       return expr(IotaOp::create(builder, loc, type, dim, APFloat(start), APFloat(1.0)));
     };
-    if (op.getCausal()) {
+    auto [left, right] = op.getReach();
+    if (std::min(left, right) != AttentionOp::kUnbounded) {
       SmallVector<int64_t> whole = wholeScores(op);
       GraphExpr query = index(2, static_cast<double>(whole[2] - whole[1])), key = index(3, 0);
       if (op.getOrigin()) {
         query = query + originOf(1);
         key = key + originOf(2);
       }
-      conditions.push_back(le(key, query).value);
+      auto shifted = [&](int64_t by) { return by ? query + static_cast<double>(by) : query; };
+      if (right != AttentionOp::kUnbounded)
+        conditions.push_back(le(key, shifted(right)).value);
+      if (left != AttentionOp::kUnbounded)
+        conditions.push_back(le(shifted(-left), key).value);
     }
-    if (op.getMask() && !isFloatTensor(op.getMask()))
-      conditions.push_back(broadcastTo(builder, loc, op.getMask(), full));
+    for (Value mask : op.getMasks())
+      if (!isFloatTensor(mask))
+        conditions.push_back(spreadMask(mask));
     if (Value segments = op.getSegments()) {
       Value ofQuery = broadcastTo(builder, loc, reshapeTo(builder, loc, segments, {s.B, 1, s.Sq, 1}), full);
       Value ofKey = broadcastTo(builder, loc, reshapeTo(builder, loc, segments, {s.B, 1, 1, s.Sk}), full);
@@ -404,16 +476,24 @@ private:
 
 void AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
                                 MutableArrayRef<Value> operandGrads) {
-  bool needsMask = getMask() && isFloatTensor(getMask()) && needed[3];
-  if (needsMask || resultGrads[1])
+  if (resultGrads[1])
     return ExplicitGradient(builder, *this).build(resultGrads, needed, operandGrads);
-  auto grad = AttentionGradOp::create(builder, getLoc(), getQ().getType(), getK().getType(), getV().getType(), getQ(),
-                                      getK(), getV(), getOut(), getLse(), resultGrads[0], getMask(), getSegments(),
-                                      getSeed(), getStep(), getSampleBase(), getOrigin(), getCausalAttr(),
-                                      getScaleAttr(), getPAttr(), getKeyAttr(), getSamplesAttr(), getWholeAttr());
-  for (unsigned i = 0; i < 3; ++i)
-    if (needed[i])
-      operandGrads[i] = grad.getResult(i);
+  Value g = resultGrads[0];
+  if (needed[0] || needed[1] || needed[2]) {
+    auto grad = AttentionGradOp::create(builder, getLoc(), getQ().getType(), getK().getType(), getV().getType(), getQ(),
+                                        getK(), getV(), getOut(), getLse(), g, getMasks(), getSegments(), getSeed(),
+                                        getStep(), getSampleBase(), getOrigin(), getCausalAttr(), getScaleAttr(),
+                                        getPAttr(), getKeyAttr(), getSamplesAttr(), getWholeAttr(), getWindowAttr());
+    for (unsigned i = 0; i < 3; ++i)
+      if (needed[i])
+        operandGrads[i] = grad.getResult(i);
+  }
+  for (auto [n, mask] : llvm::enumerate(getMasks()))
+    if (isFloatTensor(mask) && needed[3 + n])
+      operandGrads[3 + n] = AttentionMaskGradOp::create(
+          builder, getLoc(), mask.getType(), getQ(), getK(), getV(), getOut(), getLse(), g, getMasks(), getSegments(),
+          getSeed(), getStep(), getSampleBase(), getOrigin(), getCausalAttr(), getScaleAttr(), getPAttr(), getKeyAttr(),
+          getSamplesAttr(), getWholeAttr(), getWindowAttr(), builder.getI64IntegerAttr(n));
 }
 
 //===-- attention_grad ---------------------------------------------------------------------------------------------===//
@@ -427,7 +507,7 @@ SmallVector<Value> AttentionGradOp::buildPiece(OpBuilder &builder, ValueRange op
 
 int64_t AttentionGradOp::getFlops() {
   rt::AttentionShape s = attentionShape(*this);
-  return s.B * s.Hq * s.Sq * s.Sk * (6 * s.D + 4 * s.Dv + 8 + dropoutFlops(*this)) / (getCausal() ? 2 : 1);
+  return countScores(*this) * (6 * s.D + 4 * s.Dv + 8 + dropoutFlops(*this));
 }
 
 LibraryCall AttentionGradOp::getLibraryCall() { return attentionCall(*this, "attention_grad"); }
@@ -462,6 +542,60 @@ LogicalResult AttentionGradOp::eval(ArrayRef<const HostTensor *> operands, Mutab
         dq[row * s.D + d] += ds * k[key * s.D + d];
         dk[key * s.D + d] += ds * q[row * s.D + d];
       }
+    }
+  }
+  return success();
+}
+
+//===-- attention_mask_grad
+//----------------------------------------------------------------------------------------===//
+
+LogicalResult AttentionMaskGradOp::verify() {
+  int64_t count = getMasks().size();
+  if (getIndexAttr().getInt() < 0 || getIndexAttr().getInt() >= count || !isFloatTensor(getMasks()[getIndex()]) ||
+      getDmask().getType() != getMasks()[getIndex()].getType())
+    return emitOpError() << "index must name one of the " << count << " masks, of floats and of the result's type "
+                         << getDmask().getType() << ", found " << getIndexAttr().getInt();
+  return verifyAttention(*this);
+}
+
+SmallVector<Value> AttentionMaskGradOp::buildPiece(OpBuilder &builder, ValueRange operands, TypeRange types,
+                                                   const BatchPiece &piece) {
+  return buildAttentionPiece(*this, builder, operands, types, piece);
+}
+
+int64_t AttentionMaskGradOp::getFlops() {
+  rt::AttentionShape s = attentionShape(*this);
+  return countScores(*this) * (2 * s.D + 2 * s.Dv + 8 + dropoutFlops(*this));
+}
+
+LibraryCall AttentionMaskGradOp::getLibraryCall() {
+  LibraryCall call = attentionCall(*this, "attention_mask_grad");
+  call.ints.push_back(getIndex());
+  return call;
+}
+
+SmallVector<RankedTensorType> AttentionMaskGradOp::getWorkspaceTypes(int64_t workers) {
+  return {bytesType(getContext(),
+                    rt::attentionMaskGradWorkspaceBytes(attentionShape(*this), elementBytes(getQ()), workers))};
+}
+
+LogicalResult AttentionMaskGradOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  rt::AttentionShape s = attentionShape(*this);
+  rt::AttentionMask layout = maskLayout(*this, getMasks()[getIndex()]);
+  Probabilities<AttentionMaskGradOp> probabilities(*this, operands, 6);
+  ArrayRef<double> v = operands[2]->floats(), out = operands[3]->floats(), lse = operands[4]->floats(),
+                   g = operands[5]->floats();
+  for (int64_t row = 0; row < s.B * s.Hq * s.Sq; ++row) {
+    int64_t b = row / s.Sq / s.Hq, h = row / s.Sq % s.Hq, i = row % s.Sq, head = b * s.Hkv + h / (s.Hq / s.Hkv);
+    SmallVector<double> scores = probabilities.scores(b, h, i);
+    for (int64_t j = 0; j < s.Sk; ++j) {
+      double dp = 0, delta = 0, kept = probabilities.kept(b, h, i, j);
+      for (int64_t d = 0; d < s.Dv; ++d) {
+        dp += kept * g[row * s.Dv + d] * v[(head * s.Sk + j) * s.Dv + d];
+        delta += g[row * s.Dv + d] * out[row * s.Dv + d];
+      }
+      results[0].floats()[probabilities.maskIndex(layout, b, h, i, j)] += std::exp(scores[j] - lse[row]) * (dp - delta);
     }
   }
   return success();

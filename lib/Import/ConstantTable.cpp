@@ -17,7 +17,12 @@ LogicalResult constant(NodeBuilder &b) {
   HostTensor tensor;
   switch (value.kind) {
   case AttributeValue::Tensor: {
-    FailureOr<HostTensor> read = readTensor(value.tensor, b.graph.widen(value.tensor.elementType), b.loc);
+    Type type = b.graph.widen(value.tensor.elementType);
+    if (exact == b.graph.scalars.end()) {
+      FailureOr<Value> stored = b.graph.stored(value.tensor, type, b.loc);
+      return failed(stored) ? failure() : b.result(*stored);
+    }
+    FailureOr<HostTensor> read = readTensor(value.tensor, type, b.loc);
     if (failed(read))
       return failure();
     tensor = *read;

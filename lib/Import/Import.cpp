@@ -362,11 +362,10 @@ LogicalResult Importer::addParameters() {
   for (const Parameter &parameter : parameters.list) {
     auto type = RankedTensorType::get(parameter.shape, graph.widen(parameter.elementType));
     if (parameter.role == Parameter::Constant) {
-      FailureOr<HostTensor> value =
-          readTensor(*parameter.source, type.getElementType(), nameLoc(parameter.name, context));
-      if (failed(value))
+      FailureOr<Value> read = graph.stored(*parameter.source, type.getElementType(), nameLoc(parameter.name, context));
+      if (failed(read))
         return failure();
-      Value constant = graph.constant(nameLoc(parameter.name, context), *value);
+      Value constant = *read;
       if (parameter.source->transposed)
         constant =
             graph.fold(TransposeOp::create(graph.builder, constant.getLoc(), constant, ArrayRef<int64_t>{1, 0}))[0];

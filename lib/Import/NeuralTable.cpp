@@ -238,7 +238,8 @@ LogicalResult attention(NodeBuilder &b) {
     causal = false;
   }
   Value y = cap != 0 ? cappedAttention(b, heads[0], heads[1], heads[2], *mask, scale, cap)
-                     : b.makeAll<AttentionOp>(heads[0], heads[1], heads[2], *mask, Value(), causal, scale)[0];
+                     : b.makeAll<AttentionOp>(heads[0], heads[1], heads[2], *mask ? ValueRange(*mask) : ValueRange(),
+                                              Value(), causal, scale)[0];
   if (shapeOf(b.input(0)).size() == 3)
     y = b.reshape(b.transpose(y, {0, 2, 1, 3}), {q[0], q[2], q[1] * v[3]});
   return b.result(y);

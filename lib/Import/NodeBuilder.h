@@ -52,6 +52,8 @@ public:
   Value constant(Location loc, const HostTensor &value);
   /// The same, repeated to `type`.
   Value constant(Location loc, const HostTensor &value, RankedTensorType type);
+  /// The constant that lies in the file; where it goes by the distance of its last two indices, a function of these.
+  FailureOr<Value> stored(const WeightSource &source, Type elementType, Location loc);
   /// Evaluates `op` if its operands depend on constants alone; its results, folded or not. An elementwise op of
   /// integers whose result would hold more than each of its operands (positions compared with positions) stays.
   SmallVector<Value> fold(Operation *op);

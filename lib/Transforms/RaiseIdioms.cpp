@@ -125,8 +125,9 @@ struct RaiseIdioms : scrimp::impl::RaiseIdiomsBase<RaiseIdioms> {
     populateSoftmaxIdioms(patterns);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {
       getOperation()->emitError() << "scrimp-raise-idioms did not come to an end";
-      signalPassFailure();
+      return signalPassFailure();
     }
+    tellLargeMasks(getOperation());
   }
 };
 } // namespace

@@ -57,7 +57,7 @@ func.func @heads(%q: tensor<1x3x4x8xf32>, %k: tensor<1x2x4x8xf32>) -> tensor<1x3
 // -----
 
 func.func @mask(%q: tensor<2x3x4x8xf32>, %m: tensor<2x1x4x5xi1>) -> tensor<2x3x4x8xf32> {
-  // expected-error@+1 {{the mask must be i1 or 'f32' and broadcast to [2, 3, 4, 4], found 'tensor<2x1x4x5xi1>'}}
+  // expected-error@+1 {{the mask must be i1 or 'f32' and broadcast to [2, 3, 4, 4], or go by distance, [1 or 3, 7], found 'tensor<2x1x4x5xi1>'}}
   %y, %l = scrimp.attention %q, %q, %q mask(%m : tensor<2x1x4x5xi1>) {scale = 1.0 : f64} : tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32> -> tensor<2x3x4x8xf32>, tensor<2x3x4xf32>
   return %y : tensor<2x3x4x8xf32>
 }
@@ -132,4 +132,28 @@ func.func @no_batch(%s: tensor<i64>) -> tensor<4xf32> {
   // expected-error@+1 {{without a batch dimension `samples` must be 1, found 2}}
   %y = scrimp.random_uniform %s, %s, %s {key = 0 : i64, batch_dim = -1 : i64, samples = 2 : i64, low = 0.0 : f64, high = 1.0 : f64} : tensor<4xf32>
   return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @mask_by_distance(%q: tensor<2x3x4x8xf32>, %m: tensor<2x7xf32>) -> tensor<2x3x4x8xf32> {
+  // expected-error@+1 {{the mask must be i1 or 'f32' and broadcast to [2, 3, 4, 4], or go by distance, [1 or 3, 7], found 'tensor<2x7xf32>'}}
+  %y, %l = scrimp.attention %q, %q, %q mask(%m : tensor<2x7xf32>) {scale = 1.0 : f64} : tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32> -> tensor<2x3x4x8xf32>, tensor<2x3x4xf32>
+  return %y : tensor<2x3x4x8xf32>
+}
+
+// -----
+
+func.func @window(%q: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
+  // expected-error@+1 {{the window must be two numbers, how far a query sees before and after itself, found 1}}
+  %y, %l = scrimp.attention %q, %q, %q {scale = 1.0 : f64, window = array<i64: 4>} : tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32> -> tensor<2x3x4x8xf32>, tensor<2x3x4xf32>
+  return %y : tensor<2x3x4x8xf32>
+}
+
+// -----
+
+func.func @mask_grad(%q: tensor<2x3x4x8xf32>, %l: tensor<2x3x4xf32>, %m: tensor<3x7xi1>) -> tensor<3x7xf32> {
+  // expected-error@+1 {{index must name one of the 1 masks, of floats and of the result's type 'tensor<3x7xf32>', found 0}}
+  %d = scrimp.attention_mask_grad %q, %q, %q, %q, %l, %q mask(%m : tensor<3x7xi1>) {scale = 1.0 : f64, index = 0 : i64} : tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4xf32> -> tensor<3x7xf32>
+  return %d : tensor<3x7xf32>
 }

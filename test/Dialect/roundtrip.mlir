@@ -174,7 +174,7 @@ func.func @indexing(%x: tensor<2x3xf32>, %i: tensor<2x4xi64>, %n: tensor<5x1xi32
 }
 
 // CHECK-LABEL: @neural
-func.func @neural(%x: tensor<2x3xbf16>, %v: tensor<3xbf16>, %l: tensor<2xi64>, %q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>, %mask: tensor<1x1x8x8xi1>, %ids: tensor<2x8xi64>, %s: tensor<i64>, %o: tensor<3xi64>) {
+func.func @neural(%x: tensor<2x3xbf16>, %v: tensor<3xbf16>, %l: tensor<2xi64>, %q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>, %mask: tensor<1x1x8x8xi1>, %distances: tensor<4x15xf32>, %ids: tensor<2x8xi64>, %s: tensor<i64>, %o: tensor<3xi64>) {
   // CHECK-NEXT: %{{.*}} = scrimp.softmax %{{[^ ,():]+}} : tensor<2x3xbf16>
   %softmax = scrimp.softmax %x : tensor<2x3xbf16>
   // CHECK-NEXT: %{{.*}} = scrimp.softmax_grad %{{[^ ,():]+}}, %{{[^ ,():]+}} : tensor<2x3xbf16>
@@ -199,6 +199,8 @@ func.func @neural(%x: tensor<2x3xbf16>, %v: tensor<3xbf16>, %l: tensor<2xi64>, %
   %attention, %lses = scrimp.attention %q, %k, %k mask(%mask : tensor<1x1x8x8xi1>) segments(%ids : tensor<2x8xi64>) {causal, scale = 2.500000e-01 : f64} : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.attention_grad %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}} {causal, scale = 2.500000e-01 : f64} : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
   %dq, %dk, %dv = scrimp.attention_grad %q, %k, %k, %attention, %lses, %q {causal, scale = 2.500000e-01 : f64} : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.attention_mask_grad %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}} mask(%{{[^ ,():]+}}, %{{[^ ,():]+}} : tensor<1x1x8x8xi1>, tensor<4x15xf32>) {index = 1 : i64, scale = 2.500000e-01 : f64, window = array<i64: 3, 0>} : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32> -> tensor<4x15xf32>
+  %dmask = scrimp.attention_mask_grad %q, %k, %k, %attention, %lses, %q mask(%mask, %distances : tensor<1x1x8x8xi1>, tensor<4x15xf32>) {index = 1 : i64, scale = 2.500000e-01 : f64, window = array<i64: 3, 0>} : tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32> -> tensor<4x15xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.dropout %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}} {batch_dim = 0 : i64, key = 7 : i64, p = 5.000000e-01 : f64, samples = 2 : i64} : tensor<2x3xbf16>
   %dropout = scrimp.dropout %x, %s, %s, %s {batch_dim = 0 : i64, key = 7 : i64, p = 5.000000e-01 : f64, samples = 2 : i64} : tensor<2x3xbf16>
   // CHECK-NEXT: %{{.*}} = scrimp.random_uniform %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}} {batch_dim = -1 : i64, high = 1.000000e+00 : f64, key = 8 : i64, low = 0.000000e+00 : f64, samples = 1 : i64} : tensor<2x3xf32>

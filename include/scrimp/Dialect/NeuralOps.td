@@ -184,13 +184,37 @@ def Scrimp_I64Scalar : Type<CPred<"$_self == ::mlir::RankedTensorType::get({}, "
 class Scrimp_AttentionLikeOp<string mnemonic, list<Trait> traits>
     : Scrimp_LibraryOp<mnemonic, !listconcat([AttrSizedOperandSegments], traits), ["getWorkspaceTypes"],
                        ["getDimensionRule", "buildPiece"]> {
-  dag scoreArguments = (ins Optional<AnyTypeOf<[Scrimp_FloatTensor, Scrimp_BoolTensor]>>:$mask,
+  dag scoreArguments = (ins Variadic<AnyTypeOf<[Scrimp_FloatTensor, Scrimp_BoolTensor]>>:$masks,
                    Optional<StaticShapeTensorOf<[I64]>>:$segments, Optional<Scrimp_I64Scalar>:$seed,
                    Optional<Scrimp_I64Scalar>:$step, Optional<Scrimp_I64Scalar>:$sample_base,
                    Optional<StaticShapeTensorOf<[I64]>>:$origin, UnitAttr:$causal, F64Attr:$scale,
                    OptionalAttr<F64Attr>:$p, OptionalAttr<I64Attr>:$key, OptionalAttr<I64Attr>:$samples,
-                   OptionalAttr<DenseI64ArrayAttr>:$whole);
+                   OptionalAttr<DenseI64ArrayAttr>:$whole,
+                   OptionalAttr<DenseI64ArrayAttr>:$window);
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// How far before and after its own position a query sees keys, by `causal` and `window`; kUnbounded where nothing
+    /// bounds it.
+    static constexpr int64_t kUnbounded = int64_t(1) << 40;
+    std::pair<int64_t, int64_t> getReach() {
+      int64_t left = kUnbounded, right = getCausal() ? 0 : kUnbounded;
+      if (auto window = getWindow()) {
+        left = std::min(left, (*window)[0]);
+        right = std::min(right, (*window)[1]);
+      }
+      return {left, right};
+    }
+    /// Sets `causal` and `window`.
+    void setReach(int64_t left, int64_t right) {
+      // The largest distance there is stands for none where only the other side is bounded.
+      int64_t most = getQ().getType().getDimSize(2) + getK().getType().getDimSize(2);
+      setCausal(right == 0);
+      if (left < most || (right != 0 && right < most))
+        setWindow(::llvm::ArrayRef<int64_t>{std::min(left, most), std::min(right, most)});
+      else
+        removeWindowAttr();
+    }
+  }];
   let extraClassDefinition = libraryDefinition;
 }
 
@@ -201,9 +225,11 @@ def Scrimp_AttentionOp : Scrimp_AttentionLikeOp<"attention", [Scrimp_Differentia
     q[B,Hq,Sq,D], k[B,Hkv,Sk,D], v[B,Hkv,Sk,Dv] -> out[B,Hq,Sq,Dv] and lse[B,Hq,Sq], the logarithm of the sum of
     exponentials, of the wide type. Query head h reads key-value head h / (Hq / Hkv).
 
-    What a query does not see has probability 0: with `causal`, query i sees keys j <= i + Sk - Sq. `mask` has rank 4,
-    each dimension 1 or that of [B,Hq,Sq,Sk]; of i1 it says which keys are seen, otherwise it is added to the scores.
-    With `segments` (i64[B,S], S = Sq = Sk) a query sees the keys of its own segment. A query that sees nothing gets 0
+    What a query does not see has probability 0. Query i stands at position p = i + Sk - Sq among the keys: with `causal`
+    it sees keys j <= p, with `window` = [left, right] keys p - left <= j <= p + right. Of the masks, those of i1 say
+    which keys are seen, the others are added to the scores, one after the other. A mask has rank 4, each dimension 1 or
+    that of [B,Hq,Sq,Sk]; or it goes by distance, [1 or Hq, Sq + Sk - 1], element j - i + Sq - 1 being that of query i
+    and key j: no tensor of queries times keys is needed for a function of the distance. With `segments` (i64[B,S], S = Sq = Sk) a query sees the keys of its own segment. A query that sees nothing gets 0
     (and lse 0) and adds nothing to any gradient.
 
     With `dropout(seed, step, sample_base)` the probabilities become what scrimp.dropout with `p`, `key` and `samples`
@@ -215,11 +241,11 @@ def Scrimp_AttentionOp : Scrimp_AttentionLikeOp<"attention", [Scrimp_Differentia
   let arguments = !con((ins Scrimp_FloatTensor:$q, Scrimp_FloatTensor:$k, Scrimp_FloatTensor:$v), scoreArguments);
   let results = (outs Scrimp_FloatTensor:$out, Scrimp_WideFloatTensor:$lse);
   let assemblyFormat = [{
-    $q `,` $k `,` $v (`mask` `(` $mask^ `:` type($mask) `)`)? (`segments` `(` $segments^ `:` type($segments) `)`)?
+    $q `,` $k `,` $v (`mask` `(` $masks^ `:` type($masks) `)`)? (`segments` `(` $segments^ `:` type($segments) `)`)?
     (`dropout` `(` $seed^ `,` $step `,` $sample_base `)`)? (`origin` `(` $origin^ `:` type($origin) `)`)?
     attr-dict `:` type($q) `,` type($k) `,` type($v) `->` type($out) `,` type($lse)
   }];
-  let builders = [OpBuilder<(ins "::mlir::Value":$q, "::mlir::Value":$k, "::mlir::Value":$v, "::mlir::Value":$mask,
+  let builders = [OpBuilder<(ins "::mlir::Value":$q, "::mlir::Value":$k, "::mlir::Value":$v, "::mlir::ValueRange":$masks,
                                  "::mlir::Value":$segments, "bool":$causal, "double":$scale)>];
 }
 
@@ -230,10 +256,24 @@ def Scrimp_AttentionGradOp : Scrimp_AttentionLikeOp<"attention_grad", [AllTypesM
                    Scrimp_FloatTensor:$out, Scrimp_WideFloatTensor:$lse, Scrimp_FloatTensor:$g), scoreArguments);
   let results = (outs Scrimp_FloatTensor:$dq, Scrimp_FloatTensor:$dk, Scrimp_FloatTensor:$dv);
   let assemblyFormat = [{
-    $q `,` $k `,` $v `,` $out `,` $lse `,` $g (`mask` `(` $mask^ `:` type($mask) `)`)?
+    $q `,` $k `,` $v `,` $out `,` $lse `,` $g (`mask` `(` $masks^ `:` type($masks) `)`)?
     (`segments` `(` $segments^ `:` type($segments) `)`)? (`dropout` `(` $seed^ `,` $step `,` $sample_base `)`)?
     (`origin` `(` $origin^ `:` type($origin) `)`)? attr-dict `:` type($q) `,` type($k) `,` type($v) `,` type($out)
     `,` type($lse)
+  }];
+}
+
+def Scrimp_AttentionMaskGradOp : Scrimp_AttentionLikeOp<"attention_mask_grad", [AllTypesMatch<["out", "g"]>]> {
+  let summary = "The gradient of attention with respect to the mask numbered `index`, summed over where it repeats";
+  let arguments = !con((ins Scrimp_FloatTensor:$q, Scrimp_FloatTensor:$k, Scrimp_FloatTensor:$v,
+                   Scrimp_FloatTensor:$out, Scrimp_WideFloatTensor:$lse, Scrimp_FloatTensor:$g), scoreArguments,
+                   (ins I64Attr:$index));
+  let results = (outs Scrimp_FloatTensor:$dmask);
+  let assemblyFormat = [{
+    $q `,` $k `,` $v `,` $out `,` $lse `,` $g (`mask` `(` $masks^ `:` type($masks) `)`)?
+    (`segments` `(` $segments^ `:` type($segments) `)`)? (`dropout` `(` $seed^ `,` $step `,` $sample_base `)`)?
+    (`origin` `(` $origin^ `:` type($origin) `)`)? attr-dict `:` type($q) `,` type($k) `,` type($v) `,` type($out)
+    `,` type($lse) `->` type($dmask)
   }];
 }
 

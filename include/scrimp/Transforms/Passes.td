@@ -10,9 +10,11 @@ def RaiseIdioms : Pass<"scrimp-raise-idioms", "::mlir::ModuleOp"> {
     Recognises layer and RMS normalization with scale and bias, GELU (erf and tanh), SiLU, softmax, log_softmax,
     cross_entropy (the entry of a log_softmax at a label, by gather or one-hot, ignored labels) and attention (scaled
     queries and keys, masks added or selected, softmax, NaN replaced by 0, dropout, values). An attention's keys and values
-    that are repeated for groups of query heads are read as they were before; a mask known at compile time that is the
-    causal order becomes `causal`; a mask that repeats along a dimension gets size 1 there. Random factors that drop
-    whole samples or channels (stochastic depth, Dropout2d) become the dropout of ones.
+    that are repeated for groups of query heads are read as they were before. Its masks are parted (conjunctions, sums),
+    a dimension along which one repeats gets size 1, and one that depends on query and key through their distance alone
+    is looked at by distance, never as a tensor of queries times keys: a band becomes `causal` and `window`, any other
+    function, learned or not, a mask by distance. A large mask of queries times keys that is left is told in a remark.
+    Random factors that drop whole samples or channels (stochastic depth, Dropout2d) become the dropout of ones.
 
     Constants are taken as they stand: epsilon and scale do not change, and a formula whose constants differ from an
     idiom's by more than their rounding stays as it is. Only the order of roundings changes.
@@ -20,7 +22,7 @@ def RaiseIdioms : Pass<"scrimp-raise-idioms", "::mlir::ModuleOp"> {
     Requires: nothing.
     Ensures: what was not recognised is as it was.
     Fails: never.
-    Example: test/Transforms/RaiseIdioms/attention.mlir
+    Example: test/Transforms/RaiseIdioms/attention.mlir, positions.mlir
   }];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }

@@ -107,8 +107,10 @@ struct Scores {
 };
 } // namespace
 
-/// Whether nothing is left of a score beside one that stays.
-static bool hides(std::optional<double> number) { return number && *number <= -1e30; }
+/// What leaves nothing of a score beside one that stays.
+static constexpr double kHidden = -1e30;
+
+static bool hides(std::optional<double> number) { return number && *number <= kHidden; }
 
 static bool matchScores(Value value, Scores &scores) {
   double scale = 1;
@@ -134,27 +136,24 @@ static bool matchScores(Value value, Scores &scores) {
   return false;
 }
 
-/// One mask for all that hides scores: what stays under it, if there is only one choice and -inf hides; else an
-/// additive one (a score to which -1e30 is added is -1e30). Null if nothing hides.
-static Value buildMask(OpBuilder &builder, Location loc, Scores &scores) {
-  auto isInfinite = [](double number) { return number == -std::numeric_limits<double>::infinity(); };
-  if (scores.added.empty() && scores.chosen.size() == 1 && isInfinite(scores.chosen[0].hidden)) {
-    Value condition = scores.chosen[0].condition;
-    if (scores.chosen[0].keeps)
-      return condition;
-    return XorOp::create(builder, loc, condition, splatConstant(builder, loc, tensorType(condition), 1));
-  }
+/// What hides scores or is added to them: i1 masks of what stays where -inf hides, else additive ones (a score to which
+/// -1e30 is added is -1e30).
+static SmallVector<Value> buildMasks(OpBuilder &builder, Location loc, Scores &scores) {
   SmallVector<Value> masks(scores.added);
   RankedTensorType type = tensorType(scores.matmul.getY());
   for (const Scores::Choice &choice : scores.chosen) {
+    if (choice.hidden == -std::numeric_limits<double>::infinity()) {
+      RankedTensorType conditions = tensorType(choice.condition);
+      masks.push_back(choice.keeps
+                          ? choice.condition
+                          : XorOp::create(builder, loc, choice.condition, splatConstant(builder, loc, conditions, 1)));
+      continue;
+    }
     Value stays = splatConstant(builder, loc, type, 0), hidden = splatConstant(builder, loc, type, choice.hidden);
     masks.push_back(
         SelectOp::create(builder, loc, choice.condition, choice.keeps ? stays : hidden, choice.keeps ? hidden : stays));
   }
-  Value mask;
-  for (Value next : masks)
-    mask = mask ? AddOp::create(builder, loc, mask, next).getResult() : next;
-  return mask;
+  return masks;
 }
 
 namespace {
@@ -182,10 +181,17 @@ struct RaiseAttention : OpRewritePattern<MatmulOp> {
     // A factor between the keys and their transpose.
     k = skipScale(k, scale);
     Value v = op.getTransposeB() ? transposeLastTwo(rewriter, loc, op.getB()) : op.getB();
-    Value mask = buildMask(rewriter, loc, scores);
+    SmallVector<Value> masks;
+    for (Value mask : buildMasks(rewriter, loc, scores)) {
+      // Whoever guards against NaN wants 0 for a query that sees nothing: it is scaled_dot_product_attention, whose
+      // exporter lowers a score where it means to hide a key.
+      SmallVector<Value> parts = probabilities->guarded ? splitMask(mask, rewriter, kHidden) : SmallVector<Value>();
+      parts.empty() ? masks.push_back(mask) : masks.append(parts);
+    }
+    for (Value &mask : masks)
+      mask = withHeads(rewriter, loc, mask);
     auto attention = AttentionOp::create(rewriter, loc, withHeads(rewriter, loc, q), withHeads(rewriter, loc, k),
-                                         withHeads(rewriter, loc, v), mask ? withHeads(rewriter, loc, mask) : Value(),
-                                         Value(), /*causal=*/false, scale);
+                                         withHeads(rewriter, loc, v), masks, Value(), /*causal=*/false, scale);
     if (probabilities->dropout)
       takeDropout(attention, probabilities->dropout);
     rewriter.replaceOp(op, reshapeTo(rewriter, loc, attention.getOut(), shapeOf(op.getY())));

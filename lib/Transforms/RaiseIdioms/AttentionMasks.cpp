@@ -1,12 +1,110 @@
-// What an attention's mask really says: nothing, the causal order, or the same for every head or query.
+// What an attention's masks really say: nothing, a band of keys around the query, a function of the distance, the same
+// for every head or query. Masks are never evaluated as tensors of queries times keys, so that what is found does not
+// depend on the size.
 #include "Match.h"
 #include "Positions.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
 
-/// The largest mask, or vector of distances, that is evaluated. Causality is found in the distances alone.
+/// The largest vector (of keys, or of distances and heads) that is evaluated.
 static constexpr int64_t kMaxElements = int64_t(1) << 22;
+
+/// Puts `values` in the place of the mask numbered `at`.
+static LogicalResult replaceMask(AttentionOp op, size_t at, ArrayRef<Value> values, PatternRewriter &rewriter) {
+  SmallVector<Value> masks(op.getMasks());
+  masks.erase(masks.begin() + at);
+  masks.insert(masks.begin() + at, values.begin(), values.end());
+  rewriter.modifyOpInPlace(op, [&] { op.getMasksMutable().assign(masks); });
+  return success();
+}
+
+namespace {
+/// A pattern that rewrites one mask. Masks by distance (rank 2) are as simple as they get.
+struct MaskPattern : OpRewritePattern<AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
+    for (auto [at, mask] : llvm::enumerate(op.getMasks()))
+      if (tensorType(mask).getRank() == 4 && succeeded(rewriteMask(op, at, mask, rewriter)))
+        return success();
+    return rewriter.notifyMatchFailure(op, "no mask of this kind");
+  }
+  virtual LogicalResult rewriteMask(AttentionOp op, size_t at, Value mask, PatternRewriter &rewriter) const = 0;
+};
+} // namespace
+
+//===-- Parts
+//------------------------------------------------------------------------------------------------------===//
+
+static Value buildNot(OpBuilder &builder, Value value) {
+  return XorOp::create(builder, value.getLoc(), value, splatConstant(builder, value.getLoc(), tensorType(value), 1));
+}
+
+/// Whether it pays to add two masks apart: one of them repeats where the other does not, or goes by distance.
+static bool areAddedApart(Value a, Value b) {
+  size_t rank = shapeOf(a).size();
+  return narrowShape(a) != narrowShape(b) ||
+         (rank >= 2 && bool(Diagonals().get(a, rank - 2, rank - 1)) != bool(Diagonals().get(b, rank - 2, rank - 1)));
+}
+
+SmallVector<Value> mlir::scrimp::splitMask(Value mask, OpBuilder &builder, double low) {
+  Operation *op = mask.getDefiningOp();
+  if (!op)
+    return {};
+  if (isa<ReshapeOp, BroadcastOp, TransposeOp, SliceOp>(op)) {
+    SmallVector<Value> parts = splitMask(op->getOperand(0), builder, low);
+    for (Value &part : parts) {
+      Operation *moved = builder.clone(*op);
+      moved->setOperand(0, part);
+      moved->getResult(0).setType(tensorType(mask).clone(tensorType(part).getElementType()));
+      part = moved->getResult(0);
+    }
+    return parts;
+  }
+  if (auto both = dyn_cast<AndOp>(op))
+    return {both.getA(), both.getB()};
+  if (auto add = dyn_cast<AddOp>(op))
+    return areAddedApart(add.getA(), add.getB()) ? SmallVector<Value>{add.getA(), add.getB()} : SmallVector<Value>{};
+  if (auto either = dyn_cast<XorOp>(op))
+    if (auto inner = isSplatOf(either.getB(), 1) ? either.getA().getDefiningOp<OrOp>() : OrOp())
+      return {buildNot(builder, inner.getA()), buildNot(builder, inner.getB())};
+  if (auto select = dyn_cast<SelectOp>(op); select && isFloatTensor(mask)) {
+    auto isLow = [&](Value value) {
+      std::optional<double> splat = getSplat(value);
+      return splat && *splat <= low;
+    };
+    bool keeps = isLow(select.getB());
+    if (!keeps && !isLow(select.getA()))
+      return {};
+    Value sees = keeps ? select.getCondition() : buildNot(builder, select.getCondition());
+    Value added = keeps ? select.getA() : select.getB();
+    return isSplatOf(added, 0) ? SmallVector<Value>{sees} : SmallVector<Value>{sees, added};
+  }
+  return {};
+}
+
+namespace {
+struct SplitMask : MaskPattern {
+  using MaskPattern::MaskPattern;
+  LogicalResult rewriteMask(AttentionOp op, size_t at, Value mask, PatternRewriter &rewriter) const override {
+    SmallVector<Value> parts = splitMask(mask, rewriter);
+    return parts.empty() ? failure() : replaceMask(op, at, parts, rewriter);
+  }
+};
+
+/// A mask that repeats along a dimension.
+struct NarrowMask : MaskPattern {
+  using MaskPattern::MaskPattern;
+  LogicalResult rewriteMask(AttentionOp op, size_t at, Value mask, PatternRewriter &rewriter) const override {
+    SmallVector<int64_t> shape = narrowShape(mask);
+    if (shapeOf(mask) == ArrayRef<int64_t>(shape))
+      return failure();
+    return replaceMask(op, at, buildNarrow(rewriter, mask, shape), rewriter);
+  }
+};
+} // namespace
+
+//===-- Masks by distance ----------------------------------------------------------------------------------------===//
 
 namespace {
 enum class Sight { Seen, Hidden, Else };
@@ -21,22 +119,90 @@ static Sight sightOf(const HostTensor &mask, int64_t i) {
   return value == 0 ? Sight::Seen : value <= -1e30 ? Sight::Hidden : Sight::Else;
 }
 
-/// Whether `mask` (rank 4, its last two dimensions those of the scores) hides exactly the keys j > i + Sk - Sq.
-static bool isCausal(Value mask) {
-  ArrayRef<int64_t> shape = shapeOf(mask);
-  int64_t queries = shape[2], keys = shape[3];
-  // With fewer keys than queries the first rows would see nothing: an additive mask means something else there.
-  if (shape[0] != 1 || shape[1] != 1 || keys < queries || queries == 1 || !Diagonals().get(mask, 2, 3))
-    return false;
-  Scratch scratch(mask.getContext());
-  std::optional<HostTensor> distances = evaluateConstant(Diagonals(&scratch.builder).get(mask, 2, 3), kMaxElements);
-  if (!distances)
-    return false;
-  for (int64_t i = 0; i < distances->size(); ++i)
-    if (sightOf(*distances, i) != (i < keys ? Sight::Seen : Sight::Hidden))
-      return false;
-  return true;
+/// The first and the last distance that a mask by distance shows, if it hides all others and only those.
+static std::optional<std::pair<int64_t, int64_t>> getBand(const HostTensor &mask, int64_t queries) {
+  int64_t first = -1, last = -1;
+  for (int64_t i = 0; i < mask.size(); ++i) {
+    Sight sight = sightOf(mask, i);
+    if (sight == Sight::Else || (sight == Sight::Seen && first >= 0 && last != i - 1))
+      return std::nullopt;
+    if (sight != Sight::Seen)
+      continue;
+    first = first < 0 ? i : first;
+    last = i;
+  }
+  if (first < 0)
+    return std::nullopt;
+  return std::pair(first - (queries - 1), last - (queries - 1));
 }
+
+/// Whether `mask` may hide a key that it is asked about: it is known to, or the data tell.
+static bool mayHide(Value mask) {
+  if (!isFloatTensor(mask))
+    return true;
+  if (std::optional<HostTensor> known = evaluateConstant(mask, kMaxElements))
+    return llvm::any_of(known->floats(), [](double value) { return !(value > -1e30); });
+  // What is computed from parameters alone is a table that is learned.
+  SmallVector<Value> work{mask};
+  llvm::DenseSet<Value> seen;
+  while (!work.empty()) {
+    Value next = work.pop_back_val();
+    if (!seen.insert(next).second)
+      continue;
+    if (Operation *op = next.getDefiningOp()) {
+      llvm::append_range(work, op->getOperands());
+      continue;
+    }
+    auto argument = cast<BlockArgument>(next);
+    auto function = dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+    if (!function || !function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kParam))
+      return true;
+  }
+  return false;
+}
+
+namespace {
+/// A mask that goes by the distance of the key: a band becomes an attribute, anything else a mask of rank 2.
+struct RaiseDistance : MaskPattern {
+  using MaskPattern::MaskPattern;
+  LogicalResult rewriteMask(AttentionOp op, size_t at, Value mask, PatternRewriter &rewriter) const override {
+    ArrayRef<int64_t> shape = shapeOf(mask);
+    int64_t queries = shapeOf(op.getQ())[2], keys = shapeOf(op.getK())[2];
+    if (shape[0] != 1 || shape[2] != queries || shape[3] != keys || queries == 1 || keys == 1 ||
+        !Diagonals().get(mask, 2, 3))
+      return failure();
+    Value byDistance = Diagonals(&rewriter).get(mask, 2, 3);
+    std::optional<HostTensor> known = shape[1] == 1 ? evaluateConstant(byDistance, kMaxElements) : std::nullopt;
+    if (auto band = known ? getBand(*known, queries) : std::nullopt; band && isAsGoodAsHiding(op, mask, *band)) {
+      auto [left, right] = op.getReach();
+      // A band that reaches the furthest keys there are has no bound on that side.
+      if (band->first > 1 - queries)
+        left = std::min(left, keys - queries - band->first);
+      if (band->second < keys - 1)
+        right = std::min(right, band->second - (keys - queries));
+      (void)replaceMask(op, at, {}, rewriter);
+      rewriter.modifyOpInPlace(op, [&] { op.setReach(left, right); });
+      return success();
+    }
+    return replaceMask(op, at, reshapeTo(rewriter, mask.getLoc(), byDistance, {shape[1], queries + keys - 1}),
+                       rewriter);
+  }
+
+  /// Where all of a row is lowered alike, lowering is not hiding.
+  static bool isAsGoodAsHiding(AttentionOp op, Value mask, std::pair<int64_t, int64_t> band) {
+    if (!isFloatTensor(mask))
+      return true;
+    int64_t queries = shapeOf(op.getQ())[2], keys = shapeOf(op.getK())[2];
+    auto [left, right] = op.getReach();
+    if (band.second < 0 || queries - 1 + band.first > keys - 1 || op.getSegments() || left < keys || right < keys)
+      return false;
+    return llvm::none_of(op.getMasks(), [&](Value other) { return other != mask && mayHide(other); });
+  }
+};
+} // namespace
+
+//===-- Known vectors
+//----------------------------------------------------------------------------------------------===//
 
 static bool seesAll(const HostTensor &mask) {
   for (int64_t i = 0; i < mask.size(); ++i)
@@ -59,32 +225,19 @@ static SmallVector<int64_t> distinctShape(const HostTensor &mask) {
   return shape;
 }
 
-/// Makes `mask` (null: none) the op's mask, and `segments` its segments if there are some.
-static LogicalResult setMask(AttentionOp op, Value mask, bool causal, PatternRewriter &rewriter, Value segments = {}) {
-  rewriter.modifyOpInPlace(op, [&] {
-    op.getMaskMutable().assign(mask ? ValueRange(mask) : ValueRange());
-    if (segments)
-      op.getSegmentsMutable().assign(segments);
-    op.setCausal(op.getCausal() || causal);
-  });
-  return success();
-}
-
 namespace {
-/// A mask known at compile time.
-struct SimplifyKnownMask : OpRewritePattern<AttentionOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
-    if (op.getMask() && isCausal(op.getMask()))
-      return setMask(op, {}, true, rewriter);
-    std::optional<HostTensor> mask = op.getMask() ? evaluateConstant(op.getMask(), kMaxElements) : std::nullopt;
+/// A mask known at compile time that shows all, or whose elements repeat.
+struct SimplifyKnownMask : MaskPattern {
+  using MaskPattern::MaskPattern;
+  LogicalResult rewriteMask(AttentionOp op, size_t at, Value value, PatternRewriter &rewriter) const override {
+    std::optional<HostTensor> mask = evaluateConstant(value, kMaxElements);
     if (!mask)
-      return rewriter.notifyMatchFailure(op, "no mask that is known");
+      return failure();
     if (seesAll(*mask))
-      return setMask(op, {}, false, rewriter);
+      return replaceMask(op, at, {}, rewriter);
     SmallVector<int64_t> shape = distinctShape(*mask);
     if (ArrayRef<int64_t>(shape) == mask->getShape())
-      return rewriter.notifyMatchFailure(op, "the mask is not causal and differs along each dimension");
+      return failure();
     HostTensor distinct(mask->getType().clone(shape));
     SmallVector<int64_t> strides = rowMajorStrides(mask->getShape());
     forEachIndex(shape, [&](ArrayRef<int64_t> index, int64_t i) {
@@ -97,96 +250,89 @@ struct SimplifyKnownMask : OpRewritePattern<AttentionOp> {
         distinct.ints()[i] = mask->ints()[from];
     });
     Value smaller = ConstantOp::create(rewriter, op.getLoc(), cast<ElementsAttr>(distinct.toAttr()));
-    return setMask(op, smaller, false, rewriter);
-  }
-};
-
-/// A mask that is a known part and an unknown one: the known part may be all or causal.
-struct SplitMask : OpRewritePattern<AttentionOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
-    auto both = op.getMask() ? op.getMask().getDefiningOp<AndOp>() : AndOp();
-    if (!both || !tensorType(op.getMask()).getElementType().isInteger(1))
-      return rewriter.notifyMatchFailure(op, "the mask is no conjunction");
-    for (auto [known, other] : {std::pair(both.getA(), both.getB()), std::pair(both.getB(), both.getA())}) {
-      Scratch scratch(op.getContext());
-      Value narrow = buildNarrow(scratch.builder, known, narrowShape(known));
-      if (isCausal(narrow))
-        return setMask(op, other, true, rewriter);
-      std::optional<HostTensor> mask = evaluateConstant(narrow, kMaxElements);
-      if (mask && seesAll(*mask))
-        return setMask(op, other, false, rewriter);
-    }
-    return rewriter.notifyMatchFailure(op, "no part of the mask is known to be all or causal");
+    return replaceMask(op, at, smaller, rewriter);
   }
 };
 } // namespace
 
-/// The shape of the operand of a broadcast, with as many dimensions as the result.
-static SmallVector<int64_t> paddedShape(BroadcastOp op) {
-  SmallVector<int64_t> shape(shapeOf(op.getY()).size() - shapeOf(op.getX()).size(), 1);
-  llvm::append_range(shape, shapeOf(op.getX()));
-  return shape;
-}
+//===-- Segments
+//-----------------------------------------------------------------------------------------------------===//
 
-namespace {
-/// A mask that repeats along a dimension.
-struct NarrowMask : OpRewritePattern<AttentionOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
-    if (!op.getMask())
-      return rewriter.notifyMatchFailure(op, "no mask");
-    SmallVector<int64_t> shape = narrowShape(op.getMask());
-    if (shapeOf(op.getMask()) == ArrayRef<int64_t>(shape))
-      return rewriter.notifyMatchFailure(op, "the mask repeats along no dimension");
-    return setMask(op, buildNarrow(rewriter, op.getMask(), shape), false, rewriter);
-  }
-};
-} // namespace
-
-/// The tensor [batch, length] that `value`, of the scores' rank, repeats along all but the batch and dimension `dim`.
+/// The tensor [batch or 1, length] that `value`, of the scores' rank, repeats along all but the batch and dimension
+/// `dim`.
 static Value getLine(Value value, int64_t batch, int64_t length, size_t dim) {
-  auto broadcast = value.getDefiningOp<BroadcastOp>();
+  while (auto broadcast = value.getDefiningOp<BroadcastOp>()) {
+    if (shapeOf(broadcast.getX()).size() > 4)
+      return {};
+    SmallVector<int64_t> expected(4 - shapeOf(broadcast.getX()).size(), 1);
+    llvm::append_range(expected, shapeOf(broadcast.getX()));
+    value = broadcast.getX();
+    bool fits = (expected[0] == batch || expected[0] == 1) && expected[dim] == length;
+    expected[0] = expected[dim] = 1;
+    if (fits && llvm::all_of(expected, [](int64_t size) { return size == 1; }))
+      return skipReshapes(value);
+  }
   SmallVector<int64_t> expected{batch, 1, 1, 1};
   expected[dim] = length;
-  return broadcast && paddedShape(broadcast) == expected ? skipReshapes(broadcast.getX()) : Value();
+  return shapeOf(value) == ArrayRef<int64_t>(expected) ? skipReshapes(value) : Value();
+}
+
+/// Whether two lines have the same elements: they are one value, or constants.
+static bool areSameLine(Value a, Value b) {
+  if (!b || a == b)
+    return a == b;
+  std::optional<HostTensor> first = evaluateConstant(a, kMaxElements),
+                            second = first ? evaluateConstant(b, kMaxElements) : std::nullopt;
+  return second && first->ints() == second->ints();
 }
 
 namespace {
-/// A mask, or a part of one, that lets a query see the keys of its own segment: ids[b, query] == ids[b, key].
-struct RaiseSegments : OpRewritePattern<AttentionOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
-    if (!op.getMask() || op.getSegments())
-      return rewriter.notifyMatchFailure(op, "no mask, or segments already");
-    SmallVector<std::pair<Value, Value>> parts{{op.getMask(), Value()}};
-    if (auto both = op.getMask().getDefiningOp<AndOp>())
-      parts = {{both.getA(), both.getB()}, {both.getB(), both.getA()}};
+/// A mask that lets a query see the keys of its own segment: ids[b, query] == ids[b, key].
+struct RaiseSegments : MaskPattern {
+  using MaskPattern::MaskPattern;
+  LogicalResult rewriteMask(AttentionOp op, size_t at, Value mask, PatternRewriter &rewriter) const override {
+    auto compare = mask.getDefiningOp<CompareOp>();
     int64_t batch = shapeOf(op.getQ())[0], length = shapeOf(op.getQ())[2];
-    if (shapeOf(op.getK())[2] != length || length == 1)
-      return rewriter.notifyMatchFailure(op, "queries and keys are not the same positions");
-    for (auto [part, other] : parts) {
-      auto compare = part.getDefiningOp<CompareOp>();
-      if (!compare || compare.getPredicate() != Predicate::eq || isFloatTensor(compare.getA()))
+    if (!compare || compare.getPredicate() != Predicate::eq || isFloatTensor(compare.getA()) || op.getSegments() ||
+        shapeOf(op.getK())[2] != length || length == 1)
+      return failure();
+    for (auto [a, b] : {std::pair(compare.getA(), compare.getB()), std::pair(compare.getB(), compare.getA())}) {
+      Value ids = getLine(a, batch, length, 2);
+      if (!ids || !areSameLine(ids, getLine(b, batch, length, 3)))
         continue;
-      for (auto [a, b] : {std::pair(compare.getA(), compare.getB()), std::pair(compare.getB(), compare.getA())}) {
-        Value ids = getLine(a, batch, length, 2);
-        if (!ids || ids != getLine(b, batch, length, 3))
-          continue;
-        ids = reshapeTo(rewriter, op.getLoc(), ids, {batch, length});
-        RankedTensorType wide = RankedTensorType::get({batch, length}, rewriter.getI64Type());
-        if (ids.getType() != wide)
-          ids = CastOp::create(rewriter, op.getLoc(), wide, ids);
-        return setMask(op, other, false, rewriter, ids);
-      }
+      int64_t members = tensorType(ids).getNumElements() / length;
+      ids =
+          broadcastTo(rewriter, op.getLoc(), reshapeTo(rewriter, op.getLoc(), ids, {members, length}), {batch, length});
+      RankedTensorType wide = RankedTensorType::get({batch, length}, rewriter.getI64Type());
+      if (ids.getType() != wide)
+        ids = CastOp::create(rewriter, op.getLoc(), wide, ids);
+      (void)replaceMask(op, at, {}, rewriter);
+      rewriter.modifyOpInPlace(op, [&] { op.getSegmentsMutable().assign(ids); });
+      return success();
     }
-    return rewriter.notifyMatchFailure(op, "no part of the mask compares segments");
+    return failure();
   }
 };
 } // namespace
 
+void mlir::scrimp::tellLargeMasks(Operation *root) {
+  constexpr int64_t kLargeBytes = int64_t(1) << 24;
+  root->walk([](AttentionOp op) {
+    int64_t queries = shapeOf(op.getQ())[2], keys = shapeOf(op.getK())[2];
+    for (Value mask : op.getMasks()) {
+      RankedTensorType type = tensorType(mask);
+      int64_t bytes = type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
+      if (type.getRank() != 4 || type.getDimSize(2) != queries || type.getDimSize(3) != keys || bytes < kLargeBytes)
+        continue;
+      op.emitRemark() << "attention reads a mask of " << type << ", " << (bytes >> 20)
+                      << " MiB: it is not known to depend on the distance from query to key alone";
+    }
+  });
+}
+
 void mlir::scrimp::populateAttentionMaskIdioms(RewritePatternSet &patterns) {
-  // Narrow first: a mask is then small enough to be evaluated.
-  patterns.add<NarrowMask>(patterns.getContext(), /*benefit=*/2);
-  patterns.add<RaiseSegments, SimplifyKnownMask, SplitMask>(patterns.getContext());
+  // Parts and what they repeat first: the others look at one small mask.
+  patterns.add<NarrowMask, SplitMask>(patterns.getContext(), /*benefit=*/3);
+  patterns.add<RaiseSegments>(patterns.getContext(), /*benefit=*/2);
+  patterns.add<RaiseDistance, SimplifyKnownMask>(patterns.getContext());
 }

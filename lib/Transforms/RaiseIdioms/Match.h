@@ -41,6 +41,13 @@ void collectFactors(Value value, SmallVectorImpl<Value> &factors, double &scale)
 /// Takes splat factors and divisors off `value`, multiplying them into `scale`.
 Value skipScale(Value value, double &scale);
 
+/// Remarks at every attention that has a large mask of queries times keys.
+void tellLargeMasks(Operation *root);
+
+/// The masks that do together what an attention's `mask` does: conjunctions and sums, also under what only moves elements.
+/// Nothing if it is one mask. Where `low` or less is added, nothing is seen.
+SmallVector<Value> splitMask(Value mask, OpBuilder &builder, double low = -std::numeric_limits<double>::infinity());
+
 /// If `op` combines `match(a)` with another operand b, returns b.
 template <typename Op, typename Fn>
 Value matchEither(Value value, Fn match) {

@@ -95,7 +95,23 @@ SCRIMP_GRADIENT_CASES(Attention, {
       {causal, scale = 1.0 : f64, p = 0.4 : f64, key = 3 : i64, samples = 2 : i64, whole = array<i64: 9, 9, 9>}
       : tensor<2x2x2x2xf64>, tensor<2x2x3x2xf64>, tensor<2x2x3x2xf64> -> tensor<2x2x2x2xf64>, tensor<2x2x2xf64>
     return %y : tensor<2x2x2x2xf64> })"},
-  {"attention_dropout_explicit", R"(func.func @main(%q: tensor<4x2x3x2xf64>, %k: tensor<4x1x4x2xf64>,
+  {"attention_window", R"(func.func @main(%q: tensor<1x2x5x2xf64>, %k: tensor<1x1x6x2xf64>, %v: tensor<1x1x6x2xf64>)
+      -> tensor<1x2x5x2xf64> {
+    %y, %l = scrimp.attention %q, %k, %v {scale = 0.7 : f64, window = array<i64: 2, 1>}
+      : tensor<1x2x5x2xf64>, tensor<1x1x6x2xf64>, tensor<1x1x6x2xf64> -> tensor<1x2x5x2xf64>, tensor<1x2x5xf64>
+    return %y : tensor<1x2x5x2xf64> })"},
+        {"attention_masks", R"(func.func @main(%q: tensor<2x2x3x2xf64>, %k: tensor<2x2x4x2xf64>, %v: tensor<2x2x4x2xf64>,
+      %a: tensor<2x6xf64>, %b: tensor<2x1x1x4xf64>, %c: tensor<1x6xf64>) -> tensor<2x2x3x2xf64> {
+    %y, %l = scrimp.attention %q, %k, %v mask(%a, %b, %c : tensor<2x6xf64>, tensor<2x1x1x4xf64>, tensor<1x6xf64>)
+      {causal, scale = 0.7 : f64}
+      : tensor<2x2x3x2xf64>, tensor<2x2x4x2xf64>, tensor<2x2x4x2xf64> -> tensor<2x2x3x2xf64>, tensor<2x2x3xf64>
+    return %y : tensor<2x2x3x2xf64> })"},
+        {"attention_masks_lse", R"(func.func @main(%q: tensor<1x2x3x2xf64>, %k: tensor<1x2x4x2xf64>, %a: tensor<2x6xf64>)
+      -> (tensor<1x2x3x2xf64>, tensor<1x2x3xf64>) {
+    %y, %l = scrimp.attention %q, %k, %k mask(%a : tensor<2x6xf64>) {scale = 0.7 : f64, window = array<i64: 2, 0>}
+      : tensor<1x2x3x2xf64>, tensor<1x2x4x2xf64>, tensor<1x2x4x2xf64> -> tensor<1x2x3x2xf64>, tensor<1x2x3xf64>
+    return %y, %l : tensor<1x2x3x2xf64>, tensor<1x2x3xf64> })"},
+        {"attention_dropout_explicit", R"(func.func @main(%q: tensor<4x2x3x2xf64>, %k: tensor<4x1x4x2xf64>,
       %v: tensor<4x1x4x2xf64>, %mask: tensor<1x2x3x4xf64>) -> (tensor<4x2x3x2xf64>, tensor<4x2x3xf64>) {
     %s = scrimp.constant dense<42> : tensor<i64>
     %o = scrimp.constant dense<[1, 5, 3]> : tensor<3xi64>

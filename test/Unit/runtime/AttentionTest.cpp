@@ -19,18 +19,22 @@ struct Case {
   int64_t samples = 0;
   std::vector<int64_t> origin = {}; // empty: none, the scores are the whole
   int64_t whole[3] = {};
+  std::vector<int64_t> window = {}; // empty, or left and right
+  int64_t distance = 0;             // the kind of a second mask, by distance and head; 0: none
 
   bool drops() const { return p > 0; }
   int64_t wholeSize(int d) const { return origin.empty() ? (d == 0 ? s.Hq : d == 1 ? s.Sq : s.Sk) : whole[d]; }
   int64_t from(int d) const { return origin.empty() ? 0 : origin[d]; }
+  int64_t left() const { return window.empty() ? int64_t{1} << 40 : window[0]; }
+  int64_t right() const { return causal ? 0 : window.empty() ? int64_t{1} << 40 : window[1]; }
 };
 
 constexpr int64_t seed = 0x1234567890, step = 5, sampleBase = 3, dropoutKey = 0x7000000000000123;
 
 template <typename T> struct Attention {
   Case c;
-  std::vector<T> q, k, v, out, lse, dout, dq, dk, dv, additive;
-  std::vector<char> boolean, workspace;
+  std::vector<T> q, k, v, out, lse, dout, dq, dk, dv, additive, byDistance, dmask;
+  std::vector<char> boolean, booleanByDistance, workspace;
   std::vector<int64_t> segments, random[3] = {{seed}, {step}, {sampleBase}};
 
   explicit Attention(const Case &c)
@@ -45,28 +49,43 @@ template <typename T> struct Attention {
     additive = randomVector<T>(size, "mask");
     for (T value : additive)
       boolean.push_back(value > T(-0.3));
+    byDistance = randomVector<T>(c.s.Hq * (c.s.Sq + c.s.Sk - 1), "distance");
+    for (T value : byDistance)
+      booleanByDistance.push_back(value > T(-0.4));
     for (int64_t i = 0; i < c.s.B * c.s.Sk; ++i)
       segments.push_back(i % c.s.Sk * 3 / c.s.Sk);
   }
 
-  LibraryCall call(int threads, bool gradient) {
+  int64_t masks() const { return (c.maskKind != 0) + (c.distance != 0); }
+
+  /// mask >= 0: of the gradient of that mask.
+  LibraryCall call(int threads, bool gradient, int64_t mask = -1) {
     LibraryCall call;
     call.dtype = dtypeOf<T>;
     call.threads = threads;
     const AttentionShape &s = c.s;
     AttentionCall ints{s,
-                       c.causal,
-                       c.maskKind,
-                       {c.strides[0], c.strides[1], c.strides[2], c.strides[3]},
+                       c.left(),
+                       c.right(),
                        c.segments,
                        c.drops(),
                        dropoutKey,
                        c.samples,
                        static_cast<int64_t>(c.p * 0x1p32),
                        !c.origin.empty(),
-                       {c.wholeSize(0), c.wholeSize(1), c.wholeSize(2)}};
-    auto *first = reinterpret_cast<const int64_t *>(&ints);
-    call.ints.assign(first, first + attentionCallInts);
+                       {c.wholeSize(0), c.wholeSize(1), c.wholeSize(2)},
+                       masks()};
+    auto append = [&](const auto &record) {
+      auto *first = reinterpret_cast<const int64_t *>(&record);
+      call.ints.insert(call.ints.end(), first, first + sizeof(record) / sizeof(int64_t));
+    };
+    append(ints);
+    if (c.maskKind)
+      append(AttentionMask{c.maskKind, 0, {c.strides[0], c.strides[1], c.strides[2], c.strides[3]}});
+    if (c.distance)
+      append(AttentionMask{c.distance, s.Sq - 1, {0, s.Sq + s.Sk - 1, -1, 1}});
+    if (mask >= 0)
+      call.ints.push_back(mask);
     call.floats = {c.scale, 1 / (1 - c.p)};
     call.add(q).add(k).add(v);
     if (gradient)
@@ -75,6 +94,10 @@ template <typename T> struct Attention {
       call.add(additive);
     if (c.maskKind == 2)
       call.add(boolean);
+    if (c.distance == 1)
+      call.add(byDistance);
+    if (c.distance == 2)
+      call.add(booleanByDistance);
     if (c.segments)
       call.add(segments);
     if (c.drops())
@@ -84,7 +107,9 @@ template <typename T> struct Attention {
     workspace.assign(static_cast<size_t>(gradient ? attentionGradWorkspaceBytes(s, sizeof(T), 4)
                                                   : attentionWorkspaceBytes(s, sizeof(T), 4)),
                      0);
-    if (gradient)
+    if (mask >= 0)
+      dmask.assign(mask == 0 && c.maskKind ? additive.size() : byDistance.size(), T(99)), call.add(dmask).add(workspace);
+    else if (gradient)
       call.add(dq).add(dk).add(dv).add(workspace);
     else
       call.add(out).add(lse).add(workspace);
@@ -92,9 +117,11 @@ template <typename T> struct Attention {
   }
   void forward(int threads = 1) { call(threads, false).run("attention"); }
   void backward(int threads = 1) { call(threads, true).run("attention_grad"); }
+  void backwardOfMask(int64_t mask, int threads = 1) { call(threads, true, mask).run("attention_mask_grad"); }
 
   bool visible(int64_t b, int64_t h, int64_t i, int64_t j) const {
-    if (c.causal && c.from(2) + j > c.from(1) + i + c.wholeSize(2) - c.wholeSize(1))
+    int64_t away = c.from(2) + j - (c.from(1) + i + c.wholeSize(2) - c.wholeSize(1));
+    if (away < -c.left() || away > c.right() || (c.distance == 2 && !booleanByDistance[distanceAt(h, i, j)]))
       return false;
     if (c.maskKind == 2 && !boolean[maskAt(b, h, i, j)])
       return false;
@@ -102,6 +129,10 @@ template <typename T> struct Attention {
   }
   size_t maskAt(int64_t b, int64_t h, int64_t i, int64_t j) const {
     return static_cast<size_t>(b * c.strides[0] + h * c.strides[1] + i * c.strides[2] + j * c.strides[3]);
+  }
+
+  size_t distanceAt(int64_t h, int64_t i, int64_t j) const {
+    return static_cast<size_t>(h * (c.s.Sq + c.s.Sk - 1) + j - i + c.s.Sq - 1);
   }
 
   /// 0, or what a probability is multiplied by: one block of Philox for each element.
@@ -131,6 +162,7 @@ template <typename T> struct Attention {
             for (int64_t d = 0; d < s.D; ++d)
               score += static_cast<double>(q[row * s.D + d]) * k[(kv * s.Sk + j) * s.D + d];
             score = score * c.scale + (c.maskKind == 1 ? static_cast<double>(additive[maskAt(b, h, i, j)]) : 0);
+            score += c.distance == 1 ? static_cast<double>(byDistance[distanceAt(h, i, j)]) : 0;
             p[j] = visible(b, h, i, j) ? std::exp(score) : 0;
             sum += p[j];
           }
@@ -169,6 +201,13 @@ const Case cases[] = {
     {{2, 2, 2, 5, 5, 3, 2}, false, 1, {5, 0, 0, 1}, false, 0.5, 0.1, 0}, // of no sample
     {{2, 2, 1, 3, 5, 3, 2}, true, 0, {}, false, 0.5, 0.4, 2, {2, 3, 1}, {6, 9, 11}}, // a piece of larger scores
     {{2, 2, 2, 3, 5, 3, 2}, true, 0, {}, false, 0.5, 0, 0, {0, 6, 4}, {2, 9, 9}},    // without dropout
+    {{2, 2, 1, 7, 7, 3, 2}, true, 0, {}, false, 0.5, 0, 0, {}, {}, {2, 0}},             // a sliding window
+    {{1, 2, 2, 5, 8, 3, 2}, false, 0, {}, false, 0.5, 0, 0, {}, {}, {1, 2}},            // a local one
+    {{1, 1, 1, 6, 4, 3, 2}, false, 0, {}, false, 0.5, 0, 0, {}, {}, {3, -2}},           // keys before the query alone
+    {{2, 2, 1, 5, 4, 3, 2}, false, 0, {}, false, 0.5, 0, 0, {}, {}, {}, 1},             // additive, by distance
+    {{2, 4, 2, 4, 5, 3, 2}, true, 2, {5, 0, 0, 1}, false, 0.5, 0.2, 2, {}, {}, {3, 0}, 1}, // with others
+    {{2, 2, 2, 5, 5, 3, 2}, false, 1, {5, 0, 0, 1}, false, 0.5, 0, 0, {}, {}, {}, 2},   // i1, by distance
+    {{2, 2, 2, 3, 5, 3, 2}, true, 0, {}, false, 0.5, 0.3, 2, {0, 6, 3}, {2, 9, 9}, {2, 0}, 1}, // of a piece
 };
 
 } // namespace
@@ -205,7 +244,33 @@ TEST(Attention, GradientAgreesWithCentralDifferences) {
     check(a.q, a.dq);
     check(a.k, a.dk);
     check(a.v, a.dv);
+    if (c.maskKind == 1)
+      a.forward(), a.backwardOfMask(0), check(a.additive, a.dmask);
+    if (c.distance == 1)
+      a.forward(), a.backwardOfMask(a.masks() - 1), check(a.byDistance, a.dmask);
   }
+}
+
+// A window that starts and ends inside blocks of rows and tiles of keys computes what a mask written out does; the
+// gradient of a mask does not depend on the threads.
+TEST(Attention, WindowsSkipKeys) {
+  Case c{{1, 2, 1, 700, 700, 4, 4}, true, 0, {}, false, 0.5, 0, 0, {}, {}, {37, 0}, 1}, written = c;
+  written.causal = false, written.window = {}, written.maskKind = 1;
+  written.strides[2] = 700, written.strides[3] = 1;
+  Attention<double> a(c), b(written);
+  for (int64_t i = 0; i < 700; ++i)
+    for (int64_t j = 0; j < 700; ++j)
+      b.additive[static_cast<size_t>(i * 700 + j)] = j <= i && j >= i - 37 ? 0 : -INFINITY;
+  a.forward(2), a.backward(3), a.backwardOfMask(0, 2);
+  b.forward(), b.backward(), b.backwardOfMask(1);
+  EXPECT_LE(largestDifference(a.out, b.out), 1e-13);
+  EXPECT_LE(largestDifference(a.dq, b.dq), 1e-13);
+  EXPECT_LE(largestDifference(a.dk, b.dk), 1e-13);
+  EXPECT_LE(largestDifference(a.dv, b.dv), 1e-13);
+  EXPECT_LE(largestDifference(a.dmask, b.dmask), 1e-12);
+  std::vector<double> dmask = a.dmask;
+  a.backwardOfMask(0, 1);
+  EXPECT_TRUE(sameBits(dmask, a.dmask));
 }
 
 // Several blocks of rows and tiles of keys, a causal limit inside them, and the number of threads: by key-value heads
@@ -314,15 +379,26 @@ TEST(Attention, RejectsBadArguments) {
   call.ints[2] = 3;
   EXPECT_EQ(call.verify("attention"), "attention: key-value heads do not divide the query heads");
   call.ints[2] = 2;
-  call.ints[3] = call.ints[20] = 7;
+  AttentionCall &ints = *reinterpret_cast<AttentionCall *>(call.ints.data());
+  ints.shape.Sq = ints.whole[1] = 7;
   EXPECT_EQ(call.verify("attention"), "attention: q needs 1344 bytes, found 1152");
-  call.ints[3] = call.ints[20] = 6;
-  call.ints[13] = 1;
-  EXPECT_EQ(call.verify("attention"), "attention: takes 7 buffers, 22 integers and 2 floats, found 6, 22 and 2");
-  call.ints[13] = 0;
-  call.ints[16] = 3;
+  ints.shape.Sq = ints.whole[1] = 6;
+  ints.hasSegments = 1;
+  EXPECT_EQ(call.verify("attention"), "attention: takes 7 buffers, 19 integers and 2 floats, found 6, 19 and 2");
+  ints.hasSegments = 0;
+  ints.samples = 3;
   EXPECT_EQ(call.verify("attention"), "attention: samples is 3, expected 0 to 2");
-  call.ints[16] = 0;
-  call.ints[20] = 5;
+  ints.samples = 0;
+  ints.whole[1] = 5;
   EXPECT_EQ(call.verify("attention"), "attention: wholeQueries is 5, expected 6 to 268435456");
+  ints.whole[1] = 6;
+  ints.masks = 1;
+  EXPECT_EQ(call.verify("attention"), "attention: the integers are not those of as many masks as they say");
+  Attention<double> b({{1, 1, 1, 4, 5, 2, 2}, false, 0, {}, false, 0.5, 0, 0, {}, {}, {}, 2});
+  call = b.call(1, false);
+  EXPECT_EQ(call.verify("attention"), "");
+  reinterpret_cast<AttentionMask *>(&call.ints[attentionCallInts])->offset = 2;
+  EXPECT_EQ(call.verify("attention"), "attention: a mask is neither added nor i1, or starts before its elements");
+  call = b.call(1, true, 0);
+  EXPECT_EQ(call.verify("attention_mask_grad"), "attention_mask_grad: an i1 mask has no gradient");
 }

@@ -16,21 +16,25 @@
 //   conv2d_weight_grad  dw                                  buffers x, dy, dw, workspace
 //     ints              N, C, H, W, O, KH, KW, strideH, strideW, padTop, padLeft, padBottom, padRight, dilH, dilW,
 //                       groups
-//   attention           out = dropout(softmax(scale q k^T + mask)) v
-//     buffers           q, k, v, [mask], [segments], [seed, step, sample_base], [origin], out, lse, workspace
+//   attention           out = dropout(softmax(scale q k^T + masks)) v
+//     buffers           q, k, v, masks..., [segments], [seed, step, sample_base], [origin], out, lse, workspace
 //   attention_grad      dq, dk, dv
-//     buffers           q, k, v, out, lse, dout, [mask], [segments], [seed, step, sample_base], [origin], dq, dk, dv,
+//     buffers           q, k, v, out, lse, dout, masks..., [segments], [seed, step, sample_base], [origin], dq, dk, dv,
 //                       workspace
-//     ints              B, Hq, Hkv, Sq, Sk, D, Dv, causal, maskKind, maskStrideB, maskStrideH, maskStrideQ,
-//                       maskStrideK, hasSegments, hasDropout, dropoutKey, samples, dropBelow, hasOrigin, wholeHeads,
-//                       wholeQueries, wholeKeys (struct AttentionCall)
+//   attention_mask_grad dmask, in the layout of one of the masks
+//     buffers           as attention_grad, but dmask, workspace for dq, dk, dv, workspace
+//     ints              B, Hq, Hkv, Sq, Sk, D, Dv, left, right, hasSegments, hasDropout, dropoutKey, samples, dropBelow,
+//                       hasOrigin, wholeHeads, wholeQueries, wholeKeys, masks (struct AttentionCall); for each mask kind,
+//                       offset, strideB, strideH, strideQ, strideK (struct AttentionMask); of attention_mask_grad the
+//                       mask's number
 //                       q[B,Hq,Sq,D], k[B,Hkv,Sk,D], v[B,Hkv,Sk,Dv], out[B,Hq,Sq,Dv], lse[B,Hq,Sq] (log of the sum
 //                       of exponentials; 0 where all keys are masked).
 //                       The scores are a piece of wholeHeads x wholeQueries x wholeKeys ones, at origin (i64[3]; 0, 0,
-//                       0 without). causal: query i sees keys j <= i + wholeKeys - wholeQueries, by their indices in
-//                       the whole.
-//                       maskKind: 0 none, 1 additive (of dtype), 2 boolean (i1, true = attend). segments: i64[B,S],
-//                       S = Sq = Sk; a query sees only keys of its own segment.
+//                       0 without). Query i sees keys p - left <= j <= p + right, p = i + wholeKeys - wholeQueries, by
+//                       their indices in the whole; other keys cost nothing.
+//                       A mask's element for [b, h, i, j] of the piece lies at offset + the sum of index times stride;
+//                       a mask by distance has strides -1 and 1. kind: 1 additive (of dtype), 2 boolean (i1, true =
+//                       attend). segments: i64[B,S], S = Sq = Sk; a query sees only keys of its own segment.
 //                       Dropout (seed, step, sample_base: i64): the probability at [b, h, i, j] becomes 0 where its
 //                       draw is below dropBelow, else it is multiplied. The draw is word e % 4 of the Philox block
 //                       with the key seed XOR dropoutKey and the counter (lo32(e / 4), lo32(sample), lo32(step), 2),
@@ -76,7 +80,7 @@ void initializeLibrary();
 
 extern const LibraryFunction gemmFunction;
 extern const LibraryFunction conv2dFunctions[3];
-extern const LibraryFunction attentionFunctions[2];
+extern const LibraryFunction attentionFunctions[3];
 
 } // namespace scrimp::runtime
 

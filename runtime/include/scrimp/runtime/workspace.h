@@ -101,13 +101,20 @@ struct AttentionShape {
   int64_t B, Hq, Hkv, Sq, Sk, D, Dv;
 };
 
-/* The integers of a call of attention or attention_grad, in this order (Library.h says what they mean). */
+/* The integers of a call of attention or its gradients, in this order (Library.h says what they mean); then come those of
+ * each mask. */
 struct AttentionCall {
   AttentionShape shape;
-  int64_t causal, maskKind, maskStrides[4], hasSegments;
+  int64_t left, right, hasSegments;
   int64_t hasDropout, dropoutKey, samples, dropBelow;
   int64_t hasOrigin, whole[3]; /* heads, queries, keys */
+  int64_t masks;               /* how many */
 };
+struct AttentionMask {
+  int64_t kind; /* 1 added (of dtype), 2 i1, which keys are seen */
+  int64_t offset, strides[4];
+};
+constexpr int64_t attentionMaskInts = sizeof(AttentionMask) / sizeof(int64_t);
 constexpr int64_t attentionCallInts = sizeof(AttentionCall) / sizeof(int64_t);
 
 /* Query rows at a time: a worker holds rows x Sk scores, at most about 1 MiB unless Sk is very long. */
@@ -129,6 +136,11 @@ constexpr int64_t attentionWorkspaceBytes(const AttentionShape &s, int64_t eleme
 }
 /* The gradient holds the probabilities and their gradient. */
 constexpr int64_t attentionGradWorkspaceBytes(const AttentionShape &s, int64_t elementBytes, int64_t workers) {
+  return 2 * attentionSlotBytes(s, elementBytes) * workers;
+}
+
+/* That of a mask as well. */
+constexpr int64_t attentionMaskGradWorkspaceBytes(const AttentionShape &s, int64_t elementBytes, int64_t workers) {
   return 2 * attentionSlotBytes(s, elementBytes) * workers;
 }
 
