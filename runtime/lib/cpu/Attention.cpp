@@ -4,7 +4,6 @@
 #include "ArgumentCheck.h"
 #include "Blas.h"
 #include "Draws.h"
-#include "Exp.h"
 #include "HostLoops.h"
 #include "scrimp/runtime/workspace.h"
 #include <limits>
@@ -89,15 +88,9 @@ template <typename T> struct Attention {
   /// Of row i: scores `p` become the probabilities that multiply the values, and `dp`, their gradient, that of the
   /// scores. Dropout multiplies both by 0 or keptScale; the row's sum of P dP is that of out dout all the same.
   void differentiateRow(int64_t b, int64_t h, int64_t i, Keys keys, T logSum, T delta, T *p, T *dp) const {
-    if (!call.hasDropout) {
-      for (int64_t j = 0; j < keys.count; ++j) {
-        p[j] = exponential(p[j] - logSum);
-        dp[j] = p[j] * (dp[j] - delta);
-      }
-      return;
-    }
-    for (int64_t j = 0; j < keys.count; ++j)
-      p[j] = exponential(p[j] - logSum);
+    probabilityRow(p, keys.count, logSum);
+    if (!call.hasDropout)
+      return softmaxGradientRow(p, dp, keys.count, delta);
     forEachDraws(draws(b, h, i, keys.first), keys.count, [&](int64_t first, int64_t n, const uint32_t *bits) {
       for (int64_t l = 0; l < n; ++l) {
         int64_t j = first + l;
