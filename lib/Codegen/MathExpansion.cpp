@@ -83,6 +83,24 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
   }
 };
 
+/// e^x - 1: its series for |x| <= 0.7, elsewhere as written, which there loses little more than a bit.
+struct ExpandExpM1 : OpRewritePattern<math::ExpM1Op> {
+  ExpandExpM1(MLIRContext *context) : OpRewritePattern(context, /*benefit=*/2) {}
+
+  LogicalResult matchAndRewrite(math::ExpM1Op op, PatternRewriter &rewriter) const override {
+    if (!op.getType().isF32())
+      return rewriter.notifyMatchFailure(op, "not f32");
+    ScalarExpr x(rewriter, op.getLoc(), op.getOperand());
+    // 1/10!, 1/9!, ..., 1/2!: the next term is below half a unit in the last place.
+    ScalarExpr p = like(x, 1.0 / 3628800);
+    for (double factorial : {362880.0, 40320.0, 5040.0, 720.0, 120.0, 24.0, 6.0, 2.0})
+      p = p * x + 1.0 / factorial;
+    ScalarExpr near = x + x * x * p;
+    rewriter.replaceOp(op, select(le(abs(x), like(x, 0.7)), near, exp(x) - 1.0).value);
+    return success();
+  }
+};
+
 /// tanh by Cephes' tanhf: a polynomial near 0, elsewhere 1 - 2 / (e^2|x| + 1).
 struct ExpandTanh : OpRewritePattern<math::TanhOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -163,7 +181,7 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<>> {
       patterns.add<CallLibm<math::Log1pOp>>(&getContext(), "log1p");
       patterns.add<CallLibm<math::ExpM1Op>>(&getContext(), "expm1");
     }
-    patterns.add<ExpandExp, ExpandTanh, ScaleDenormalLog, PowByProducts>(&getContext());
+    patterns.add<ExpandExp, ExpandExpM1, ExpandTanh, ScaleDenormalLog, PowByProducts>(&getContext());
     RewritePatternSet upstream(&getContext());
     populateMathPolynomialApproximationPatterns(upstream, [](StringRef name) {
       return llvm::is_contained({"math.erf", "math.log"}, name);

@@ -95,6 +95,7 @@ ScalarExpr mlir::scrimp::pow(ScalarExpr a, ScalarExpr b) {
 }
 ScalarExpr mlir::scrimp::exp(ScalarExpr x) { return unary<math::ExpOp>(x); }
 ScalarExpr mlir::scrimp::log(ScalarExpr x) { return unary<math::LogOp>(x); }
+ScalarExpr mlir::scrimp::expm1(ScalarExpr x) { return unary<math::ExpM1Op>(x); }
 ScalarExpr mlir::scrimp::log1p(ScalarExpr x) { return unary<math::Log1pOp>(x); }
 ScalarExpr mlir::scrimp::sqrt(ScalarExpr x) { return unary<math::SqrtOp>(x); }
 ScalarExpr mlir::scrimp::tanh(ScalarExpr x) { return unary<math::TanhOp>(x); }
@@ -114,6 +115,7 @@ double mlir::scrimp::remainder(double a, double b) { return std::fmod(a, b); }
 double mlir::scrimp::roundEven(double x) { return std::nearbyint(x); }
 double mlir::scrimp::exp(double x) { return std::exp(x); }
 double mlir::scrimp::log(double x) { return std::log(x); }
+double mlir::scrimp::expm1(double x) { return std::expm1(x); }
 double mlir::scrimp::log1p(double x) { return std::log1p(x); }
 double mlir::scrimp::sqrt(double x) { return std::sqrt(x); }
 double mlir::scrimp::tanh(double x) { return std::tanh(x); }

@@ -474,6 +474,7 @@ DimensionRule SoftmaxOp::getDimensionRule() { return byRow(*this, rowsOf(getX())
 DimensionRule SoftmaxGradOp::getDimensionRule() { return byRow(*this, rowsOf(getY()), {0, 1}, {0}); }
 DimensionRule LogSoftmaxOp::getDimensionRule() { return byRow(*this, rowsOf(getX()), {0}, {0}); }
 DimensionRule LogSoftmaxGradOp::getDimensionRule() { return byRow(*this, rowsOf(getY()), {0, 1}, {0}); }
+DimensionRule LogSumExpOp::getDimensionRule() { return byRow(*this, rowsOf(getX()), {0}, {0}); }
 
 DimensionRule LayerNormOp::getDimensionRule() { return byRow(*this, getAxis(), {0}, {0, 1, 2}); }
 DimensionRule LayerNormGradOp::getDimensionRule() { return byRow(*this, getAxis(), {0, 1, 2, 3}, {0}); }

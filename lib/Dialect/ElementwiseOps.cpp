@@ -150,7 +150,12 @@ void ClipOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, Arra
                            MutableArrayRef<Value> operandGrads) {
   GraphExpr g(builder, getLoc(), resultGrads[0]), x(builder, getLoc(), getX()), zero = like(g, 0);
   double low = getLow().convertToDouble(), high = getHigh().convertToDouble();
-  operandGrads[0] = select(lt(x, low), zero, select(gt(x, high), zero, g)).value;
+  // A side without a bound hides nothing, whatever x is.
+  if (low != -std::numeric_limits<double>::infinity())
+    g = select(gt(x, low), g, zero);
+  if (high != std::numeric_limits<double>::infinity())
+    g = select(lt(x, high), g, zero);
+  operandGrads[0] = g.value;
 }
 
 namespace mlir::scrimp {
@@ -160,7 +165,7 @@ static E leakyRelu(E x, double alpha) {
 }
 template <typename E>
 static E elu(E x, double alpha) {
-  return select(gt(x, like(x, 0.0)), x, alpha * (exp(minimum(x, like(x, 0.0))) - 1.0));
+  return select(gt(x, like(x, 0.0)), x, alpha * expm1(minimum(x, like(x, 0.0))));
 }
 } // namespace mlir::scrimp
 
@@ -190,6 +195,7 @@ SmallVector<Value> EluOp::emitElement(OpBuilder &builder, Location loc, ValueRan
 }
 void EluOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
                           MutableArrayRef<Value> operandGrads) {
-  GraphExpr g(builder, getLoc(), resultGrads[0]), x(builder, getLoc(), getX()), y(builder, getLoc(), getY());
-  operandGrads[0] = select(gt(x, 0.0), g, g * (y + getAlpha().convertToDouble())).value;
+  // Not y + alpha, which is 0 long before its exponential is.
+  GraphExpr g(builder, getLoc(), resultGrads[0]), x(builder, getLoc(), getX());
+  operandGrads[0] = select(gt(x, 0.0), g, g * (getAlpha().convertToDouble() * exp(x))).value;
 }

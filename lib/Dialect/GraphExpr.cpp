@@ -30,6 +30,7 @@ GraphExpr mlir::scrimp::select(GraphExpr condition, GraphExpr a, GraphExpr b) {
   return a.with(SelectOp::create(*a.builder, a.loc, condition.value, a.value, b.value));
 }
 GraphExpr mlir::scrimp::pow(GraphExpr a, GraphExpr b) { return binary<PowOp>(a, b); }
+GraphExpr mlir::scrimp::abs(GraphExpr x) { return unary<AbsOp>(x); }
 GraphExpr mlir::scrimp::exp(GraphExpr x) { return unary<ExpOp>(x); }
 GraphExpr mlir::scrimp::log(GraphExpr x) { return unary<LogOp>(x); }
 GraphExpr mlir::scrimp::sin(GraphExpr x) { return unary<SinOp>(x); }
@@ -75,4 +76,23 @@ Value mlir::scrimp::sumTo(OpBuilder &builder, Location loc, Value value, ArrayRe
     if (d < leading || (shape[d - leading] == 1 && from[d] != 1))
       dims.push_back(d);
   return reshapeTo(builder, loc, ReduceOp::create(builder, loc, ReduceKind::sum, value, dims), shape);
+}
+
+Value mlir::scrimp::logSumExp(OpBuilder &builder, Location loc, Value x, ArrayRef<int64_t> dims) {
+  // log_sum_exp takes one dimension, the last: the others come first.
+  SmallVector<int64_t> permutation, shape;
+  int64_t count = 1;
+  for (auto [d, size] : llvm::enumerate(shapeOf(x))) {
+    if (llvm::is_contained(dims, static_cast<int64_t>(d))) {
+      count *= size;
+      continue;
+    }
+    permutation.push_back(d);
+    shape.push_back(size);
+  }
+  llvm::append_range(permutation, dims);
+  shape.push_back(count);
+  if (!llvm::is_sorted(permutation))
+    x = TransposeOp::create(builder, loc, x, permutation);
+  return LogSumExpOp::create(builder, loc, reshapeTo(builder, loc, x, shape));
 }

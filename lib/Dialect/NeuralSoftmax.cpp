@@ -1,4 +1,4 @@
-// softmax, log_softmax and their gradients: two or three passes over a row that stays in the cache.
+// softmax, log_softmax, log_sum_exp and their gradients: two or three passes over a row that stays in the cache.
 #include "NeuralRows.h"
 
 using namespace mlir;
@@ -152,4 +152,64 @@ void LogSoftmaxGradOp::emitUnit(OpBuilder &builder, Location loc, Value unit, Lo
   row.forEach(store, 0, type, [&](OpBuilder &b, Value j) {
     return g(b, j) - exp(loadCompute(b, loc, load, 0, row.at(b, j))) * in(b, sum);
   });
+}
+
+//===-- log_sum_exp ------------------------------------------------------------------------------------------------===//
+
+void LogSumExpOp::build(OpBuilder &builder, OperationState &state, Value x) {
+  build(builder, state, tensorType(x).clone(shapeOf(x).drop_back()), x);
+}
+
+LogicalResult LogSumExpOp::verify() {
+  if (failed(verifyLastDimension(*this)))
+    return failure();
+  auto expected = tensorType(getX()).clone(shapeOf(getX()).drop_back());
+  if (expected != getY().getType())
+    return emitOpError() << "result type must be " << expected << ", found " << getY().getType();
+  return success();
+}
+
+int64_t LogSumExpOp::getNumUnits() { return countRows(getX()); }
+bool LogSumExpOp::mayOverwrite(unsigned, unsigned) { return false; }
+
+/// What is subtracted from a row before its exponentials: its maximum, and 0 if that is infinite.
+template <typename E> static E shiftOf(E most) {
+  return select(lt(abs(most), like(most, std::numeric_limits<double>::infinity())), most, like(most, 0.0));
+}
+
+LogicalResult LogSumExpOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  ArrayRef<double> x = operands[0]->floats();
+  int64_t size = shapeOf(getX()).back();
+  for (int64_t row = 0; row < getNumUnits(); ++row) {
+    ArrayRef<double> values = x.slice(row * size, size);
+    double shift = shiftOf(maximumOf(values)), sum = 0;
+    for (double value : values)
+      sum += std::exp(value - shift);
+    results[0].floats()[row] = shift + std::log(sum);
+  }
+  return success();
+}
+
+void LogSumExpOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn load, StoreFn store, ValueRange) {
+  RowEmitter row(builder, loc, unit, shapeOf(getX()), tensorType(getX()).getRank() - 1);
+  Type type = tensorType(getY()).getElementType(), compute = getComputeType(type);
+  auto x = [&](OpBuilder &b, Value j) { return loadCompute(b, loc, load, 0, row.at(b, j)); };
+  ScalarExpr shift = shiftOf(row.reduce(Combine::Max, compute, x));
+  ScalarExpr sum =
+      row.reduce(Combine::Add, compute, [&](OpBuilder &b, Value j) { return exp(x(b, j) - in(b, shift)); });
+  store(builder, 0, row.getOuter(), emitConvert(builder, loc, (shift + log(sum)).value, type));
+}
+
+void LogSumExpOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool>,
+                                MutableArrayRef<Value> operandGrads) {
+  // The softmax of x, from the result; shifted as above where that is infinite.
+  Location loc = getLoc();
+  GraphExpr x(builder, loc, getX()), y(builder, loc, getY());
+  SmallVector<int64_t> column(shapeOf(getY()));
+  column.push_back(1);
+  auto spread = [&](GraphExpr e) {
+    return e.with(broadcastTo(builder, loc, reshapeTo(builder, loc, e.value, column), shapeOf(getX())));
+  };
+  GraphExpr shift = select(lt(abs(y), std::numeric_limits<double>::infinity()), y, like(y, 0.0));
+  operandGrads[0] = (spread(y.with(resultGrads[0])) * exp(x - spread(shift))).value;
 }

@@ -123,8 +123,10 @@ FailureOr<Value> onnx_import::buildLoss(NodeBuilder &b, const LossSpec &spec, Va
     Value difference = b.make<SubOp>(prediction, target);
     losses = b.make<MulOp>(difference, difference);
   } else {
-    // -t log s(x) - (1 - t) log(1 - s(x)) = softplus(x) - t x.
-    losses = b.make<SubOp>(b.make<SoftplusOp>(prediction), b.make<MulOp>(prediction, target));
+    // -t log s(x) - (1 - t) log(1 - s(x)), without a difference of large numbers.
+    Value complement = b.make<SubOp>(b.splat(tensorType(target), 1), target);
+    losses = b.make<AddOp>(b.make<MulOp>(target, b.make<SoftplusOp>(b.make<NegOp>(prediction))),
+                           b.make<MulOp>(complement, b.make<SoftplusOp>(prediction)));
   }
   SmallVector<int64_t> dims;
   for (size_t i = 0; i < shape.size(); ++i)

@@ -58,8 +58,30 @@ auto same = [](Value x) { return x; };
 auto unchanged = [](Value y, int64_t) { return y; };
 
 LogicalResult reduceSum(NodeBuilder &b) { return reduceWith(b, ReduceKind::sum, same, unchanged); }
-LogicalResult reduceMax(NodeBuilder &b) { return reduceWith(b, ReduceKind::max, same, unchanged); }
-LogicalResult reduceMin(NodeBuilder &b) { return reduceWith(b, ReduceKind::min, same, unchanged); }
+
+/// torch.amax shares the gradient among equal elements, torch.max over a dimension gives it to the one that it returns
+/// the index of: the first.
+LogicalResult reduceExtremum(NodeBuilder &b, ReduceKind kind) {
+  if (!b.isFrom({"aten.max.dim", "aten.min.dim"}) || !b.has(0) || !isFloatTensor(b.input(0)))
+    return reduceWith(b, kind, same, unchanged);
+  bool noop;
+  FailureOr<SmallVector<int64_t>> dims = reducedDims(b, noop);
+  if (failed(dims))
+    return failure();
+  if (dims->size() != 1)
+    return reduceWith(b, kind, same, unchanged);
+  Value x = b.input(0), ordered = kind == ReduceKind::max ? x : b.make<NegOp>(x);
+  SmallVector<int64_t> shape(shapeOf(x)), kept(shape);
+  kept[dims->front()] = 1;
+  Value first = b.reshape(b.make<ArgMaxOp>(ordered, dims->front()), kept);
+  Value y = b.make<GatherElementsOp>(x, first, dims->front());
+  if (b.intAttr("keepdims", 1))
+    return b.result(y);
+  shape.erase(shape.begin() + dims->front());
+  return b.result(b.reshape(y, shape));
+}
+LogicalResult reduceMax(NodeBuilder &b) { return reduceExtremum(b, ReduceKind::max); }
+LogicalResult reduceMin(NodeBuilder &b) { return reduceExtremum(b, ReduceKind::min); }
 LogicalResult reduceProd(NodeBuilder &b) { return reduceWith(b, ReduceKind::prod, same, unchanged); }
 LogicalResult reduceMean(NodeBuilder &b) {
   return reduceWith(b, ReduceKind::sum, same,
@@ -78,7 +100,7 @@ LogicalResult reduceL2(NodeBuilder &b) {
     return failure();
   return reduceWith(
       b, ReduceKind::sum, [&](Value x) { return b.make<MulOp>(x, x); },
-      [&](Value y, int64_t) { return b.make<SqrtOp>(y); });
+      [&](Value y, int64_t) { return b.rootOfSum(y, [&](Value sum) { return b.make<SqrtOp>(sum); }); });
 }
 LogicalResult reduceLogSum(NodeBuilder &b) {
   if (failed(b.requireFloat(0)))
@@ -86,7 +108,6 @@ LogicalResult reduceLogSum(NodeBuilder &b) {
   return reduceWith(b, ReduceKind::sum, same, [&](Value y, int64_t) { return b.make<LogOp>(y); });
 }
 
-/// max + log(sum(exp(x - max))): the exponentials cannot overflow.
 LogicalResult reduceLogSumExp(NodeBuilder &b) {
   if (failed(b.requireFloat(0)))
     return failure();
@@ -94,14 +115,14 @@ LogicalResult reduceLogSumExp(NodeBuilder &b) {
   FailureOr<SmallVector<int64_t>> dims = reducedDims(b, noop);
   if (failed(dims))
     return failure();
-  Value x = b.input(0), largest = b.reduce(ReduceKind::max, x, *dims);
-  SmallVector<int64_t> kept(shapeOf(x));
-  for (int64_t dim : *dims)
-    kept[dim] = 1;
-  Value shifted = b.make<SubOp>(x, b.broadcast(b.reshape(largest, kept), shapeOf(x)));
-  return reduceWith(
-      b, ReduceKind::sum, [&](Value) { return b.make<ExpOp>(shifted); },
-      [&](Value y, int64_t) { return b.make<AddOp>(b.make<LogOp>(y), largest); });
+  Value x = b.input(0), y = logSumExp(b.builder, b.loc, x, *dims);
+  if (b.intAttr("keepdims", 1)) {
+    SmallVector<int64_t> kept(shapeOf(x));
+    for (int64_t dim : *dims)
+      kept[dim] = 1;
+    y = b.reshape(y, kept);
+  }
+  return b.result(y);
 }
 
 /// Products as numpy.matmul: rank 1 is a row on the left and a column on the right, leading dimensions broadcast.

@@ -120,6 +120,7 @@ struct RaiseIdioms : scrimp::impl::RaiseIdiomsBase<RaiseIdioms> {
     populateAttentionIdioms(patterns);
     populateAttentionMaskIdioms(patterns);
     populateCrossEntropyIdioms(patterns);
+    populateLogarithmIdioms(patterns);
     populateNoiseIdioms(patterns);
     populateNormIdioms(patterns);
     populateSoftmaxIdioms(patterns);

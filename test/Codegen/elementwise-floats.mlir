@@ -13,7 +13,7 @@ func.func @main() -> (tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, t
     tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
     tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
     tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
-    tensor<SIZExTYPE>, tensor<SIZExi1>) {
+    tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExi1>) {
   // x = 6 sin(i), z = 3 cos(i), p = 0.25 + |x|: of both signs, aperiodic, and positive.
   %i = scrimp.iota {dim = 0 : i64} : tensor<SIZExf32>
   %six = scrimp.constant dense<6.0> : tensor<SIZExf32>
@@ -42,6 +42,7 @@ func.func @main() -> (tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, t
   %sign = scrimp.sign %x : tensor<SIZExTYPE>
   %exp = scrimp.exp %x : tensor<SIZExTYPE>
   %log = scrimp.log %p : tensor<SIZExTYPE>
+  %expm1 = scrimp.expm1 %x : tensor<SIZExTYPE>
   %log1p = scrimp.log1p %p : tensor<SIZExTYPE>
   %sqrt = scrimp.sqrt %p : tensor<SIZExTYPE>
   %rsqrt = scrimp.rsqrt %p : tensor<SIZExTYPE>
@@ -63,8 +64,8 @@ func.func @main() -> (tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, t
   %elu = scrimp.elu %x {alpha = 1.5 : f64} : tensor<SIZExTYPE>
   %lt = scrimp.compare lt, %x, %z : tensor<SIZExTYPE> -> tensor<SIZExi1>
   %select = scrimp.select %lt, %x, %z : tensor<SIZExTYPE>
-  return %add, %sub, %mul, %div, %max, %min, %rem, %pow, %neg, %abs, %sign, %exp, %log, %log1p, %sqrt, %rsqrt, %sin,
-      %cos, %erf, %floor, %ceil, %round, %tanh, %sigmoid, %relu, %silu, %gelu, %gelu_tanh, %softplus, %clip, %leaky,
+  return %add, %sub, %mul, %div, %max, %min, %rem, %pow, %neg, %abs, %sign, %exp, %log, %expm1, %log1p, %sqrt, %rsqrt,
+      %sin, %cos, %erf, %floor, %ceil, %round, %tanh, %sigmoid, %relu, %silu, %gelu, %gelu_tanh, %softplus, %clip, %leaky,
       %elu, %select, %x, %z, %p, %lt : tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
       tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
       tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
@@ -72,5 +73,5 @@ func.func @main() -> (tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, t
       tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
       tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
       tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
-      tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExi1>
+      tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExi1>
 }

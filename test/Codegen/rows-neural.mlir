@@ -8,7 +8,7 @@
 func.func @main() -> (tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>,
     tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE>, tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>,
     tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE>, tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>,
-    tensor<COLSxTYPE>, tensor<COLSxTYPE>, tensor<COLSxTYPE>) {
+    tensor<COLSxTYPE>, tensor<COLSxTYPE>, tensor<COLSxTYPE>, tensor<2x3xTYPE>) {
   %i = scrimp.iota {dim = 2 : i64, start = 1.0 : f64, step = 0.7 : f64} : tensor<2x3xCOLSxf32>
   %j = scrimp.iota {dim = 1 : i64, start = -1.0 : f64, step = 0.9 : f64} : tensor<2x3xCOLSxf32>
   %k = scrimp.iota {dim = 0 : i64, start = 3.0 : f64} : tensor<2x3xCOLSxf32>
@@ -27,6 +27,7 @@ func.func @main() -> (tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xC
   %dsoftmax = scrimp.softmax_grad %softmax, %g : tensor<2x3xCOLSxTYPE>
   %log_softmax = scrimp.log_softmax %x : tensor<2x3xCOLSxTYPE>
   %dlog_softmax = scrimp.log_softmax_grad %log_softmax, %g : tensor<2x3xCOLSxTYPE>
+  %log_sum_exp = scrimp.log_sum_exp %x : tensor<2x3xCOLSxTYPE> -> tensor<2x3xTYPE>
   %ln, %mean, %rstd = scrimp.layer_norm %x scale(%w : tensor<COLSxTYPE>) bias(%b : tensor<COLSxTYPE>) {axis = 2 : i64, epsilon = 1.0e-5 : f64} : tensor<2x3xCOLSxTYPE> -> tensor<2x3xWIDE>
   %dln = scrimp.layer_norm_grad %x, %mean, %rstd, %g scale(%w : tensor<COLSxTYPE>) {axis = 2 : i64} : tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE>
   %rms, %scale = scrimp.rms_norm %x scale(%w : tensor<COLSxTYPE>) {axis = 2 : i64, epsilon = 1.0e-5 : f64} : tensor<2x3xCOLSxTYPE> -> tensor<2x3xWIDE>
@@ -37,9 +38,9 @@ func.func @main() -> (tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xC
   %loss, %lse = scrimp.cross_entropy %x, %labels {ignore_index = -100 : i64} : tensor<2x3xCOLSxTYPE>, tensor<2x3xi64> -> tensor<2x3xWIDE>
   %one = scrimp.constant dense<0.5> : tensor<2x3xWIDE>
   %dce = scrimp.cross_entropy_grad %x, %labels, %lse, %one {ignore_index = -100 : i64} : tensor<2x3xCOLSxTYPE>, tensor<2x3xi64>, tensor<2x3xWIDE>
-  return %softmax, %dsoftmax, %log_softmax, %dlog_softmax, %ln, %mean, %rstd, %dln, %rms, %scale, %drms, %loss, %lse, %dce, %dw, %db, %dscale
+  return %softmax, %dsoftmax, %log_softmax, %dlog_softmax, %ln, %mean, %rstd, %dln, %rms, %scale, %drms, %loss, %lse, %dce, %dw, %db, %dscale, %log_sum_exp
       : tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>,
       tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE>, tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>,
       tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE>, tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>,
-      tensor<COLSxTYPE>, tensor<COLSxTYPE>, tensor<COLSxTYPE>
+      tensor<COLSxTYPE>, tensor<COLSxTYPE>, tensor<COLSxTYPE>, tensor<2x3xTYPE>
 }

@@ -157,3 +157,11 @@ func.func @mask_grad(%q: tensor<2x3x4x8xf32>, %l: tensor<2x3x4xf32>, %m: tensor<
   %d = scrimp.attention_mask_grad %q, %q, %q, %q, %l, %q mask(%m : tensor<3x7xi1>) {scale = 1.0 : f64, index = 0 : i64} : tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4xf32> -> tensor<3x7xf32>
   return %d : tensor<3x7xf32>
 }
+
+// -----
+
+func.func @log_sum_exp_type(%x: tensor<2x3xf32>) -> tensor<3xf32> {
+  // expected-error@+1 {{result type must be 'tensor<2xf32>', found 'tensor<3xf32>'}}
+  %y = scrimp.log_sum_exp %x : tensor<2x3xf32> -> tensor<3xf32>
+  return %y : tensor<3xf32>
+}

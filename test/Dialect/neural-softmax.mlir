@@ -2,7 +2,7 @@
 // RUN: scrimp-run %s | FileCheck %s
 // RUN: scrimp-opt %s --verify-roundtrip | scrimp-run - | FileCheck %s
 
-func.func @main() -> (tensor<2x4xf64>, tensor<2x4xf64>, tensor<2x4xf64>, tensor<2x4xf64>, tensor<2xf32>) {
+func.func @main() -> (tensor<2x4xf64>, tensor<2x4xf64>, tensor<2x4xf64>, tensor<2x4xf64>, tensor<2xf32>, tensor<3xf64>) {
   %x = scrimp.constant dense<[[0.0, 2.5244129544236893, 2.7278922804770449, 0.42336002417960161], [-2.2704074859237844, -2.8767728239894153, -0.83824649459677758, 1.9709597961563672]]> : tensor<2x4xf64>
   %g = scrimp.constant dense<[[1.0, 0.54030230586813977, -0.41614683654714241, -0.98999249660044542], [-0.65364362086361194, 0.28366218546322625, 0.96017028665036597, 0.7539022543433046]]> : tensor<2x4xf64>
   // CHECK: {{\[}}[0.032991048670{{[0-9]*}}, 0.41184589028{{[0-9]*}}, 0.50478295899{{[0-9]*}}, 0.050380102045{{[0-9]*}}], [0.013291529646{{[0-9]*}}, 0.0072482613445{{[0-9]*}}, 0.055661458247{{[0-9]*}}, 0.92379875076{{[0-9]*}}]]
@@ -17,5 +17,10 @@ func.func @main() -> (tensor<2x4xf64>, tensor<2x4xf64>, tensor<2x4xf64>, tensor<
   // CHECK-NEXT: [0.5, 0.5]
   %large = scrimp.constant dense<[1000.0, 1000.0]> : tensor<2xf32>
   %half = scrimp.softmax %large : tensor<2xf32>
-  return %y, %dx, %l, %dl, %half : tensor<2x4xf64>, tensor<2x4xf64>, tensor<2x4xf64>, tensor<2x4xf64>, tensor<2xf32>
+  // log(e^0 + e^0) = log 2, log(2 e^1000) = 1000 + log 2, and nothing at all.
+  // CHECK-NEXT: [0.6931471805{{[0-9]*}}, 1000.6931471805{{[0-9]*}}, -inf]
+  %rows = scrimp.constant dense<[[0.0, 0.0], [1000.0, 1000.0], [0xFFF0000000000000, 0xFFF0000000000000]]> : tensor<3x2xf64>
+  %lse = scrimp.log_sum_exp %rows : tensor<3x2xf64> -> tensor<3xf64>
+  return %y, %dx, %l, %dl, %half, %lse : tensor<2x4xf64>, tensor<2x4xf64>, tensor<2x4xf64>, tensor<2x4xf64>, tensor<2xf32>,
+    tensor<3xf64>
 }

@@ -35,6 +35,8 @@ func.func @elementwise(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>, %i: tensor<4xi3
   %exp = scrimp.exp %x : tensor<2x3xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.log %{{[^ ,():]+}} : tensor<2x3xf32>
   %log = scrimp.log %x : tensor<2x3xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.expm1 %{{[^ ,():]+}} : tensor<2x3xf32>
+  %expm1 = scrimp.expm1 %x : tensor<2x3xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.log1p %{{[^ ,():]+}} : tensor<2x3xf32>
   %log1p = scrimp.log1p %x : tensor<2x3xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.sqrt %{{[^ ,():]+}} : tensor<2x3xf32>
@@ -183,6 +185,8 @@ func.func @neural(%x: tensor<2x3xbf16>, %v: tensor<3xbf16>, %l: tensor<2xi64>, %
   %log_softmax = scrimp.log_softmax %x : tensor<2x3xbf16>
   // CHECK-NEXT: %{{.*}} = scrimp.log_softmax_grad %{{[^ ,():]+}}, %{{[^ ,():]+}} : tensor<2x3xbf16>
   %log_softmax_grad = scrimp.log_softmax_grad %log_softmax, %x : tensor<2x3xbf16>
+  // CHECK-NEXT: %{{.*}} = scrimp.log_sum_exp %{{[^ ,():]+}} : tensor<2x3xbf16> -> tensor<2xbf16>
+  %log_sum_exp = scrimp.log_sum_exp %x : tensor<2x3xbf16> -> tensor<2xbf16>
   // CHECK-NEXT: %{{.*}} = scrimp.layer_norm %{{[^ ,():]+}} scale(%{{[^ ,():]+}} : tensor<3xbf16>) bias(%{{[^ ,():]+}} : tensor<3xbf16>) {axis = 1 : i64, epsilon = 1.000000e-05 : f64} : tensor<2x3xbf16> -> tensor<2xf32>
   %layer_norm, %mean, %rstd = scrimp.layer_norm %x scale(%v : tensor<3xbf16>) bias(%v : tensor<3xbf16>) {axis = 1 : i64, epsilon = 1.000000e-05 : f64} : tensor<2x3xbf16> -> tensor<2xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.layer_norm_grad %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}} {axis = 1 : i64} : tensor<2x3xbf16>, tensor<2xf32>
@@ -191,6 +195,10 @@ func.func @neural(%x: tensor<2x3xbf16>, %v: tensor<3xbf16>, %l: tensor<2xi64>, %
   %rms_norm, %scale = scrimp.rms_norm %x {axis = 1 : i64, epsilon = 1.000000e-05 : f64} : tensor<2x3xbf16> -> tensor<2xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.rms_norm_grad %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}} scale(%{{[^ ,():]+}} : tensor<3xbf16>) {axis = 1 : i64} : tensor<2x3xbf16>, tensor<2xf32>
   %rms_norm_grad = scrimp.rms_norm_grad %x, %scale, %rms_norm scale(%v : tensor<3xbf16>) {axis = 1 : i64} : tensor<2x3xbf16>, tensor<2xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.layer_norm_parameter_grad %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}} {axis = 1 : i64} : tensor<2x3xbf16>, tensor<2xf32> -> tensor<3xbf16>
+  %dw, %db = scrimp.layer_norm_parameter_grad %x, %mean, %rstd, %layer_norm {axis = 1 : i64} : tensor<2x3xbf16>, tensor<2xf32> -> tensor<3xbf16>
+  // CHECK-NEXT: %{{.*}} = scrimp.rms_norm_parameter_grad %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}} {axis = 1 : i64} : tensor<2x3xbf16>, tensor<2xf32> -> tensor<3xbf16>
+  %dscale = scrimp.rms_norm_parameter_grad %x, %scale, %rms_norm {axis = 1 : i64} : tensor<2x3xbf16>, tensor<2xf32> -> tensor<3xbf16>
   // CHECK-NEXT: %{{.*}} = scrimp.cross_entropy %{{[^ ,():]+}}, %{{[^ ,():]+}} {ignore_index = -100 : i64} : tensor<2x3xbf16>, tensor<2xi64> -> tensor<2xf32>
   %loss, %lse = scrimp.cross_entropy %x, %l {ignore_index = -100 : i64} : tensor<2x3xbf16>, tensor<2xi64> -> tensor<2xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.cross_entropy_grad %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}}, %{{[^ ,():]+}} {ignore_index = -100 : i64} : tensor<2x3xbf16>, tensor<2xi64>, tensor<2xf32>
@@ -222,6 +230,8 @@ func.func @structure(%b: tensor<16xf32>, %n: tensor<f64>) {
   %after = scrimp.after %check, %b : tensor<f64>, tensor<16xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.view %{{[^ ,():]+}} at 4 : tensor<16xf32> -> tensor<2x3xf32>
   %view = scrimp.view %b at 4 : tensor<16xf32> -> tensor<2x3xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.sum_squares %{{[^ ,():]+}} : tensor<16xf32> -> tensor<1xf64>
+  %sum_squares = scrimp.sum_squares %b : tensor<16xf32> -> tensor<1xf64>
   // CHECK-NEXT: %{{.*}} = scrimp.pack %{{[^ ,():]+}} into %{{[^ ,():]+}} at 4 : tensor<2x3xf32>, tensor<16xf32>
   %pack = scrimp.pack %view into %b at 4 : tensor<2x3xf32>, tensor<16xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.kernel(%{{[^ ,():]+}}) : (tensor<2x3xf32>) -> tensor<2x3xf32> {

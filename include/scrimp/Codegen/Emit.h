@@ -101,6 +101,7 @@ ScalarExpr remainder(ScalarExpr a, ScalarExpr b); // C's fmod or %
 ScalarExpr pow(ScalarExpr a, ScalarExpr b);
 ScalarExpr exp(ScalarExpr x);
 ScalarExpr log(ScalarExpr x);
+ScalarExpr expm1(ScalarExpr x);
 ScalarExpr log1p(ScalarExpr x);
 ScalarExpr sqrt(ScalarExpr x);
 ScalarExpr tanh(ScalarExpr x);
@@ -127,6 +128,7 @@ double remainder(double a, double b);
 double roundEven(double x);
 double exp(double x);
 double log(double x);
+double expm1(double x);
 double log1p(double x);
 double sqrt(double x);
 double tanh(double x);

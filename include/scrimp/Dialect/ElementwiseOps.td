@@ -147,6 +147,9 @@ def Scrimp_ExpOp : Scrimp_UnaryOp<"exp", Scrimp_FloatTensor, "exp(x)", "guard(g,
 def Scrimp_LogOp : Scrimp_UnaryOp<"log", Scrimp_FloatTensor, "log(x)", "guard(g, 1.0 / x)"> {
   let summary = "Natural logarithm";
 }
+def Scrimp_Expm1Op : Scrimp_UnaryOp<"expm1", Scrimp_FloatTensor, "expm1(x)", "guard(g, y + 1.0)"> {
+  let summary = "e^x - 1, exact near 0";
+}
 def Scrimp_Log1pOp : Scrimp_UnaryOp<"log1p", Scrimp_FloatTensor, "log1p(x)", "guard(g, 1.0 / (1.0 + x))"> {
   let summary = "log(1 + x), exact near 0";
 }
@@ -258,7 +261,7 @@ def Scrimp_CastOp : Scrimp_ElementwiseBase<"cast", [SameOperandsAndResultShape, 
 }
 
 def Scrimp_ClipOp : Scrimp_ElementwiseBase<"clip", [SameOperandsAndResultType, Scrimp_Differentiable]> {
-  let summary = "min(max(x, low), high); the gradient passes where low <= x <= high";
+  let summary = "min(max(x, low), high); the gradient passes where low < x < high (as torch.clamp)";
   let arguments = (ins Scrimp_FloatTensor:$x, F64Attr:$low, F64Attr:$high);
   let results = (outs Scrimp_FloatTensor:$y);
   let assemblyFormat = "$x attr-dict `:` type($x)";
@@ -274,7 +277,7 @@ def Scrimp_LeakyReluOp : Scrimp_ElementwiseBase<"leaky_relu", [SameOperandsAndRe
 }
 
 def Scrimp_EluOp : Scrimp_ElementwiseBase<"elu", [SameOperandsAndResultType, Scrimp_Differentiable]> {
-  let summary = "x where x > 0, alpha * (e^x - 1) elsewhere";
+  let summary = "x where x > 0, alpha * expm1(x) elsewhere; gradient alpha at 0";
   let arguments = (ins Scrimp_FloatTensor:$x, F64Attr:$alpha);
   let results = (outs Scrimp_FloatTensor:$y);
   let assemblyFormat = "$x attr-dict `:` type($x)";

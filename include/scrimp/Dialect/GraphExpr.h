@@ -41,6 +41,7 @@ inline GraphExpr gt(GraphExpr a, double b) { return gt(a, a.constant(b)); }
 inline GraphExpr le(GraphExpr a, double b) { return le(a, a.constant(b)); }
 GraphExpr select(GraphExpr condition, GraphExpr a, GraphExpr b);
 GraphExpr pow(GraphExpr a, GraphExpr b);
+GraphExpr abs(GraphExpr x);
 GraphExpr exp(GraphExpr x);
 GraphExpr log(GraphExpr x);
 GraphExpr sin(GraphExpr x);
@@ -60,6 +61,9 @@ GraphExpr geluTanhGradient(GraphExpr g, GraphExpr x);
 Value broadcastTo(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape);
 Value sumTo(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape);
 Value reshapeTo(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape);
+
+/// log(sum e^x) over `dims`, which the result lacks.
+Value logSumExp(OpBuilder &builder, Location loc, Value x, ArrayRef<int64_t> dims);
 
 /// A splat constant.
 Value splatConstant(OpBuilder &builder, Location loc, RankedTensorType type, double value);

@@ -66,6 +66,16 @@ def Scrimp_LogSoftmaxGradOp : Scrimp_NeuralRowsOp<"log_softmax_grad", 5, [SameOp
   let hasVerifier = 1;
 }
 
+def Scrimp_LogSumExpOp : Scrimp_NeuralRowsOp<"log_sum_exp", 4, [Scrimp_Differentiable]> {
+  let summary = "log(sum e^x) over the last dimension, which the result lacks";
+  let description = [{ Without overflow. A row of -inf gives -inf, and no gradient, as torch.logsumexp. }];
+  let arguments = (ins Scrimp_FloatTensor:$x);
+  let results = (outs Scrimp_FloatTensor:$y);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($y)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$x)>];
+  let hasVerifier = 1;
+}
+
 //===-- Normalization ----------------------------------------------------------------------------------------------===//
 
 def Scrimp_LayerNormOp : Scrimp_NeuralRowsOp<"layer_norm", 8, [AttrSizedOperandSegments, AllTypesMatch<["x", "y"]>,

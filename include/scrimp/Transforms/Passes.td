@@ -15,6 +15,9 @@ def RaiseIdioms : Pass<"scrimp-raise-idioms", "::mlir::ModuleOp"> {
     is looked at by distance, never as a tensor of queries times keys: a band becomes `causal` and `window`, any other
     function, learned or not, a mask by distance. A large mask of queries times keys that is left is told in a remark.
     Random factors that drop whole samples or channels (stochastic depth, Dropout2d) become the dropout of ones.
+    Logarithms and exponentials of what has been rounded away or overflows (log of a sigmoid, softmax, 1 + x, 1 + e^x or
+    a sum of exponentials; e^x - 1; 1 - sigmoid; binary cross entropy of logits) become what is exact near 0 and finite
+    far out.
 
     Constants are taken as they stand: epsilon and scale do not change, and a formula whose constants differ from an
     idiom's by more than their rounding stays as it is. Only the order of roundings changes.

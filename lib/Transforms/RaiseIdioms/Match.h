@@ -12,6 +12,7 @@ void populateActivationIdioms(RewritePatternSet &patterns);
 void populateAttentionIdioms(RewritePatternSet &patterns);
 void populateAttentionMaskIdioms(RewritePatternSet &patterns);
 void populateCrossEntropyIdioms(RewritePatternSet &patterns);
+void populateLogarithmIdioms(RewritePatternSet &patterns);
 void populateNoiseIdioms(RewritePatternSet &patterns);
 void populateNormIdioms(RewritePatternSet &patterns);
 void populateSoftmaxIdioms(RewritePatternSet &patterns);

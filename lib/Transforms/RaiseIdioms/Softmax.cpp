@@ -37,55 +37,21 @@ struct RaiseSoftmax : OpRewritePattern<DivOp> {
   }
 };
 
-/// log(softmax(x)).
-struct RaiseLogOfSoftmax : OpRewritePattern<LogOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(LogOp op, PatternRewriter &rewriter) const override {
-    auto softmax = op.getX().getDefiningOp<SoftmaxOp>();
-    if (!softmax)
-      return rewriter.notifyMatchFailure(op, "not the logarithm of a softmax");
-    rewriter.replaceOpWithNewOp<LogSoftmaxOp>(op, softmax.getX());
-    return success();
-  }
-};
-
-/// x - log(sum(e^x)), x being shifted by its maximum or not; also x - (max(x) + log(sum(e^(x - max(x))))).
+/// x - log_sum_exp(x), x being shifted by its maximum or not.
 struct RaiseLogSoftmax : OpRewritePattern<SubOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(SubOp op, PatternRewriter &rewriter) const override {
-    if (shapeOf(op.getY()).empty())
-      return rewriter.notifyMatchFailure(op, "a scalar");
-    Value row = getRowValue(op.getB(), countRows(op.getB()));
-    if (!row)
-      return rewriter.notifyMatchFailure(op, "nothing spread over the last dimension is subtracted");
-    Value added;
-    if (auto add = row.getDefiningOp<AddOp>()) {
-      bool first = isMaximumOf(skipReshapes(add.getA()), op.getA());
-      if (!first && !isMaximumOf(skipReshapes(add.getB()), op.getA()))
-        return rewriter.notifyMatchFailure(op, "not a log-sum-exp");
-      added = skipReshapes(first ? add.getA() : add.getB());
-      row = skipReshapes(first ? add.getB() : add.getA());
-    }
-    auto log = row.getDefiningOp<LogOp>();
-    ReduceOp sum = log ? matchRowReduce(log.getX(), ReduceKind::sum) : ReduceOp();
-    auto exp = sum && sum.getDims().size() == 1 ? sum.getX().getDefiningOp<ExpOp>() : ExpOp();
-    if (!exp)
-      return rewriter.notifyMatchFailure(op, "not a log-sum-exp");
-    // Both sides are shifted alike, or the shift is added again.
-    Value x = added ? skipShift(exp.getX()) : exp.getX();
-    if (x != op.getA() || (added && x == exp.getX()))
-      return rewriter.notifyMatchFailure(op, "the log-sum-exp of another value");
-    rewriter.replaceOpWithNewOp<LogSoftmaxOp>(op, skipShift(x));
+    Value row = shapeOf(op.getY()).empty() ? Value() : getRowValue(op.getB(), countRows(op.getB()));
+    auto sum = row ? row.getDefiningOp<LogSumExpOp>() : LogSumExpOp();
+    if (!sum || skipReshapes(sum.getX()) != skipReshapes(op.getA()) ||
+        shapeOf(sum.getX()).back() != shapeOf(op.getA()).back())
+      return rewriter.notifyMatchFailure(op, "not less its own log-sum-exp");
+    rewriter.replaceOpWithNewOp<LogSoftmaxOp>(op, skipShift(op.getA()));
     return success();
-  }
-
-  static bool isMaximumOf(Value value, Value x) {
-    ReduceOp max = matchRowReduce(value, ReduceKind::max);
-    return max && max.getX() == x && max.getDims().size() == 1;
   }
 };
 } // namespace
 
 void mlir::scrimp::populateSoftmaxIdioms(RewritePatternSet &patterns) {
-  patterns.add<RaiseSoftmax, RaiseLogOfSoftmax, RaiseLogSoftmax>(patterns.getContext());
+  patterns.add<RaiseSoftmax, RaiseLogSoftmax>(patterns.getContext());
 }

@@ -100,6 +100,7 @@ TEST_P(MathAccuracy, UnaryOverAllExponents) {
 
 INSTANTIATE_TEST_SUITE_P(Functions, MathAccuracy,
                          testing::Combine(testing::Values(Case{"exp", std::exp, 1.0}, Case{"log", std::log, 1.3},
+                                                          Case{"expm1", std::expm1, 3.0},
                                                           Case{"log1p", std::log1p, 1.0}, Case{"tanh", std::tanh, 2.0},
                                                           Case{"erf", std::erf, 4.5}, Case{"sin", std::sin, 1.0},
                                                           Case{"cos", std::cos, 1.0}, Case{"sqrt", std::sqrt, 0.5}),

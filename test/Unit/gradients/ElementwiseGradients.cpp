@@ -36,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(
     Ops, Elementwise,
     testing::ValuesIn(registered({
         {"add", 2}, {"sub", 2}, {"mul", 2}, {"div", 2}, {"maximum", 2}, {"minimum", 2}, {"remainder", 2, "[0.4, 3.1]"},
-        {"pow", 2, "[0.5, 2.5]"}, {"neg", 1}, {"abs", 1}, {"sign", 1}, {"exp", 1}, {"log", 1, "[0.2, 3.0]"},
+        {"pow", 2, "[0.5, 2.5]"}, {"neg", 1}, {"abs", 1}, {"sign", 1}, {"exp", 1}, {"expm1", 1}, {"log", 1, "[0.2, 3.0]"},
         {"log1p", 1, "[-0.5, 3.0]"}, {"sqrt", 1, "[0.2, 3.0]"}, {"rsqrt", 1, "[0.2, 3.0]"}, {"sin", 1}, {"cos", 1},
         {"erf", 1}, {"floor", 1}, {"ceil", 1}, {"round", 1}, {"tanh", 1}, {"sigmoid", 1}, {"relu", 1}, {"silu", 1},
         {"gelu", 1}, {"gelu_tanh", 1}, {"softplus", 1},

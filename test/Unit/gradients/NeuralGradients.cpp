@@ -12,6 +12,9 @@ SCRIMP_GRADIENT_CASES(Softmax, {
   {"log_softmax", R"(func.func @main(%x: tensor<2x2x4xf64>) -> tensor<2x2x4xf64> {
     %y = scrimp.log_softmax %x : tensor<2x2x4xf64>
     return %y : tensor<2x2x4xf64> })"},
+  {"log_sum_exp", R"(func.func @main(%x: tensor<2x2x4xf64>) -> tensor<2x2xf64> {
+    %y = scrimp.log_sum_exp %x : tensor<2x2x4xf64> -> tensor<2x2xf64>
+    return %y : tensor<2x2xf64> })"},
 });
 
 // All three results count, so mean and rstd are differentiated too.
