@@ -62,6 +62,68 @@ template <typename Op> LogicalResult variadic(NodeBuilder &b) {
   return b.result(value);
 }
 
+bool isAll(Value value, double number) {
+  std::optional<HostTensor> constant = constantOf(value);
+  return constant && constant->isFloat() && llvm::all_of(constant->floats(), [&](double x) { return x == number; });
+}
+
+/// Whether `value` is a sigmoid, or 1 less one.
+bool isOfSigmoid(Value value) {
+  while (isa_and_nonnull<AddOp, SubOp, NegOp>(value.getDefiningOp())) {
+    Operation *op = value.getDefiningOp();
+    value = constantOf(op->getOperand(0)) ? op->getOperands().back() : op->getOperand(0);
+  }
+  return static_cast<bool>(value.getDefiningOp<SigmoidOp>());
+}
+
+/// Max(log p, -100), as torch.binary_cross_entropy is written: its gradient divides by no less than 1e-12, so that p =
+/// 0 has one. The logarithm of a sigmoid is raised, and never gets there.
+Value clampedLog(NodeBuilder &b, LogOp log, Value bound) {
+  RankedTensorType type = tensorType(log.getY());
+  Value larger = b.make<MaximumOp>(log.getY(), b.broadcast(bound, type.getShape()));
+  if (isOfSigmoid(log.getX()))
+    return larger;
+  Value isZero = b.make<CompareOp>(Predicate::eq, log.getX(), b.splat(type, 0));
+  Value steep = b.make<SubOp>(b.make<MulOp>(log.getX(), b.splat(type, 1 / double(1e-12f))), b.splat(type, 100));
+  return b.make<SelectOp>(isZero, steep, larger);
+}
+
+/// Max or Min. torch.clamp by a number is written so too: its gradient stops at the bound, where torch.maximum's is
+/// shared. (torch.clamp by a tensor shares it.)
+template <typename Op> LogicalResult extremum(NodeBuilder &b) {
+  if (failed(b.require(0, b.numInputs())))
+    return failure();
+  if (std::is_same_v<Op, MaximumOp> && b.isFrom({"aten.maximum"}) && b.numInputs() == 2)
+    if (auto log = b.input(0).getDefiningOp<LogOp>(); log && isAll(b.input(1), -100))
+      return b.result(clampedLog(b, log, b.input(1)));
+  if (b.isFrom({"aten.clamp"}) && b.numInputs() == 2 && isFloatTensor(b.input(0)) && constantOf(b.input(1)) &&
+      shapeOf(b.input(1)).empty()) {
+    double infinity = std::numeric_limits<double>::infinity();
+    FailureOr<double> bound = b.constantScalar(1, "the bound");
+    if (failed(bound))
+      return failure();
+    bool isLow = std::is_same_v<Op, MaximumOp>;
+    return b.result(b.make<ClipOp>(tensorType(b.input(0)), b.input(0),
+                                   b.builder.getF64FloatAttr(isLow ? *bound : -infinity),
+                                   b.builder.getF64FloatAttr(isLow ? infinity : *bound)));
+  }
+  return variadic<Op>(b);
+}
+
+/// Whether the root is one that torch computes a norm or a deviation by. The latter it writes as the root of a
+/// variance.
+bool isOfNorm(NodeBuilder &b) {
+  return b.isFrom({"aten.std", "aten.norm", "aten.linalg_", "aten.cdist", "aten._cdist", "aten.dist"}) ||
+         b.isInputFrom(0, {"aten.var", "prims.var"});
+}
+
+LogicalResult sqrt(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)))
+    return failure();
+  auto root = [&](Value x) { return b.make<SqrtOp>(x); };
+  return b.result(isOfNorm(b) ? b.rootOfSum(b.input(0), root) : root(b.input(0)));
+}
+
 LogicalResult mean(NodeBuilder &b) {
   if (failed(variadic<AddOp>(b)))
     return failure();
@@ -105,6 +167,8 @@ LogicalResult pow(NodeBuilder &b) {
       return b.result(b.make<MulOp>(x, x));
     if (power == 3)
       return b.result(b.make<MulOp>(b.make<MulOp>(x, x), x));
+    if (power > 0 && power < 1 && isOfNorm(b))
+      return b.result(b.rootOfSum(x, [&](Value sum) { return b.make<PowOp>(sum, (*operands)[1]); }));
     if (power == 0.5)
       return b.result(b.make<SqrtOp>(x));
   }
@@ -254,12 +318,29 @@ LogicalResult elu(NodeBuilder &b) {
   return b.result(b.make<EluOp>(tensorType(x), x, b.builder.getF64FloatAttr(b.floatAttr("alpha", 1.0))));
 }
 
+/// max(0, x) + min(0, alpha (e^(x / alpha) - 1)).
+LogicalResult celu(NodeBuilder &b) {
+  if (failed(b.requireFloat(0)))
+    return failure();
+  Value x = b.input(0), alpha = b.splat(tensorType(x), b.floatAttr("alpha", 1.0));
+  Value y = b.make<EluOp>(tensorType(x), b.make<DivOp>(x, alpha), b.builder.getF64FloatAttr(1));
+  return b.result(b.make<MulOp>(y, alpha));
+}
+
+/// An attribute of f32; the double that torch means where it is that one's rounding.
+double exactAttr(NodeBuilder &b, StringRef name, double fallback, double meant) {
+  double value = b.floatAttr(name, fallback);
+  return value == static_cast<float>(meant) ? meant : value;
+}
+
 LogicalResult selu(NodeBuilder &b) {
   if (failed(b.requireFloat(0)))
     return failure();
   Value x = b.input(0);
-  Value y = b.make<EluOp>(tensorType(x), x, b.builder.getF64FloatAttr(b.floatAttr("alpha", 1.67326319217681884765625)));
-  return b.result(b.make<MulOp>(y, b.splat(tensorType(x), b.floatAttr("gamma", 1.05070102214813232421875))));
+  Value y = b.make<EluOp>(tensorType(x), x,
+                          b.builder.getF64FloatAttr(exactAttr(b, "alpha", 1.6732632423543772f, 1.6732632423543772)));
+  return b.result(
+      b.make<MulOp>(y, b.splat(tensorType(x), exactAttr(b, "gamma", 1.0507009873554805f, 1.0507009873554805))));
 }
 
 /// max(0, x) + slope * min(0, x), the slope broadcast.
@@ -278,7 +359,7 @@ LogicalResult hardSigmoid(NodeBuilder &b) {
     return failure();
   bool swish = b.node.type == "HardSwish";
   Value x = b.input(0);
-  double alpha = swish ? 1.0 / 6 : b.floatAttr("alpha", 0.2), beta = b.floatAttr("beta", 0.5);
+  double alpha = swish ? 1.0 / 6 : exactAttr(b, "alpha", 0.2, 1.0 / 6), beta = b.floatAttr("beta", 0.5);
   Value y = b.make<AddOp>(b.make<MulOp>(x, b.splat(tensorType(x), alpha)), b.splat(tensorType(x), beta));
   y = b.make<ClipOp>(tensorType(x), y, b.builder.getF64FloatAttr(0), b.builder.getF64FloatAttr(1));
   return b.result(swish ? b.make<MulOp>(x, y) : y);
@@ -322,8 +403,8 @@ const OpEntry kOps[] = {
     {"Div", "", 7, 0, arithmetic<DivOp>},
     {"Pow", "", 7, 0, pow},
     {"Mod", "", 10, 0, mod},
-    {"Max", "", 8, 0, variadic<MaximumOp>},
-    {"Min", "", 8, 0, variadic<MinimumOp>},
+    {"Max", "", 8, 0, extremum<MaximumOp>},
+    {"Min", "", 8, 0, extremum<MinimumOp>},
     {"Sum", "", 8, 0, variadic<AddOp>},
     {"Mean", "", 8, 0, mean},
     {"Neg", "", 6, 0, unaryNumeric<NegOp>},
@@ -332,7 +413,7 @@ const OpEntry kOps[] = {
     {"Reciprocal", "", 6, 0, reciprocal},
     {"Exp", "", 6, 0, unary<ExpOp>},
     {"Log", "", 6, 0, unary<LogOp>},
-    {"Sqrt", "", 6, 0, unary<SqrtOp>},
+    {"Sqrt", "", 6, 0, sqrt},
     {"Sin", "", 7, 0, unary<SinOp>},
     {"Cos", "", 7, 0, unary<CosOp>},
     {"Tan", "", 7, 0, tan},
@@ -347,6 +428,7 @@ const OpEntry kOps[] = {
     {"Softsign", "", 1, 0, softsign},
     {"LeakyRelu", "", 6, 0, leakyRelu},
     {"Elu", "", 6, 0, elu},
+    {"Celu", "", 12, 0, celu},
     {"Selu", "", 6, 0, selu},
     {"PRelu", "", 7, 0, prelu},
     {"HardSigmoid", "", 6, 0, hardSigmoid},

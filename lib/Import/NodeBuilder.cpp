@@ -296,6 +296,24 @@ Value NodeBuilder::reduce(ReduceKind kind, Value value, ArrayRef<int64_t> dims) 
   return dims.empty() ? value : make<ReduceOp>(kind, value, dims);
 }
 
+Value NodeBuilder::rootOfSum(Value sum, llvm::function_ref<Value(Value)> root) {
+  Value zero = splat(tensorType(sum), 0), isZero = make<CompareOp>(Predicate::eq, sum, zero);
+  Value safe = make<SelectOp>(isZero, splat(tensorType(sum), 1), sum);
+  return make<SelectOp>(isZero, zero, root(safe));
+}
+
+static bool startsWithAny(StringRef traced, ArrayRef<StringRef> ops) {
+  return llvm::any_of(ops, [&](StringRef op) { return traced.starts_with(op); });
+}
+
+bool NodeBuilder::isFrom(ArrayRef<StringRef> ops) const {
+  return !node.classes.empty() && startsWithAny(node.classes.back(), ops);
+}
+
+bool NodeBuilder::isInputFrom(unsigned i, ArrayRef<StringRef> ops) const {
+  return i < node.inputs.size() && startsWithAny(graph.traced.lookup(node.inputs[i]), ops);
+}
+
 static std::string shapeText(Value value) {
   std::string text = "[";
   llvm::raw_string_ostream os(text);
@@ -345,8 +363,11 @@ LogicalResult NodeBuilder::set(unsigned output, Value value) {
   for (int64_t dim : shapeOf(value))
     if (llvm::MulOverflow(elements, dim, elements) || elements > (int64_t(1) << 40))
       return error() << "its result " << value.getType() << " is too large";
-  if (output < node.outputs.size() && !node.outputs[output].empty())
+  if (output < node.outputs.size() && !node.outputs[output].empty()) {
     graph.values[node.outputs[output]] = value;
+    if (!node.classes.empty())
+      graph.traced[node.outputs[output]] = node.classes.back();
+  }
   return success();
 }
 

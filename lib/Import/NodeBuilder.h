@@ -27,6 +27,8 @@ public:
   func::FuncOp function;
   llvm::StringMap<Value> values;
   llvm::StringMap<SmallVector<Value>> sequences;
+  /// The ATen op that torch traced a value from, where the exporter wrote it.
+  llvm::StringMap<StringRef> traced;
   /// Exact values of constants and attributes that the file holds rounded (scrimp.scalars).
   std::map<std::string, double> scalars;
   /// Entries of scrimp.modes by module scope.
@@ -92,6 +94,10 @@ public:
   }
   /// Null when left out. Use `require` where it must be there.
   Value input(unsigned i) const;
+  /// Whether torch traced the node, or its input `i`, from an ATen op whose name starts with one of `ops` ("aten.clamp");
+  /// false where the exporter did not write it. Ops of one value differ in their gradient where the function has a kink.
+  bool isFrom(ArrayRef<StringRef> ops) const;
+  bool isInputFrom(unsigned i, ArrayRef<StringRef> ops) const;
   LogicalResult require(unsigned first, unsigned count);
   LogicalResult requireFloat(unsigned i);
   LogicalResult requireRank(unsigned i, int64_t least);
@@ -143,6 +149,8 @@ public:
   Value slice(Value value, ArrayRef<int64_t> starts, ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides);
   Value sliceDim(Value value, int64_t dim, int64_t start, int64_t size);
   Value reduce(ReduceKind kind, Value value, ArrayRef<int64_t> dims);
+  /// `root(sum)`, without a gradient where the sum is 0: as torch's norms and deviations, unlike its roots.
+  Value rootOfSum(Value sum, llvm::function_ref<Value(Value)> root);
   /// NumPy's common shape; fails after an error naming both.
   FailureOr<SmallVector<int64_t>> commonShape(ValueRange values);
   /// All values broadcast to their common shape; element types must agree.
