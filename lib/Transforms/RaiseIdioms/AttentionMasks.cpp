@@ -47,6 +47,23 @@ static bool areAddedApart(Value a, Value b) {
          (rank >= 2 && bool(Diagonals().get(a, rank - 2, rank - 1)) != bool(Diagonals().get(b, rank - 2, rank - 1)));
 }
 
+/// What lowers scores to a very low number or adds something: lowering, which swallows whatever else is added, and
+/// that.
+static SmallVector<Value> splitLowered(SelectOp select, OpBuilder &builder) {
+  auto isVeryLow = [](Value value) {
+    std::optional<double> splat = getSplat(value);
+    return splat && *splat <= -1e30;
+  };
+  bool lowersB = isVeryLow(select.getB());
+  Value added = lowersB ? select.getA() : select.getB();
+  if ((!lowersB && !isVeryLow(select.getA())) || getSplat(added))
+    return {};
+  Value zero = splatConstant(builder, select.getLoc(), tensorType(select.getY()), 0);
+  return {SelectOp::create(builder, select.getLoc(), select.getCondition(), lowersB ? zero : select.getA(),
+                           lowersB ? select.getB() : zero),
+          added};
+}
+
 SmallVector<Value> mlir::scrimp::splitMask(Value mask, OpBuilder &builder, double low) {
   Operation *op = mask.getDefiningOp();
   if (!op)
@@ -75,7 +92,7 @@ SmallVector<Value> mlir::scrimp::splitMask(Value mask, OpBuilder &builder, doubl
     };
     bool keeps = isLow(select.getB());
     if (!keeps && !isLow(select.getA()))
-      return {};
+      return splitLowered(select, builder);
     Value sees = keeps ? select.getCondition() : buildNot(builder, select.getCondition());
     Value added = keeps ? select.getA() : select.getB();
     return isSplatOf(added, 0) ? SmallVector<Value>{sees} : SmallVector<Value>{sees, added};
@@ -136,14 +153,9 @@ static std::optional<std::pair<int64_t, int64_t>> getBand(const HostTensor &mask
   return std::pair(first - (queries - 1), last - (queries - 1));
 }
 
-/// Whether `mask` may hide a key that it is asked about: it is known to, or the data tell.
-static bool mayHide(Value mask) {
-  if (!isFloatTensor(mask))
-    return true;
-  if (std::optional<HostTensor> known = evaluateConstant(mask, kMaxElements))
-    return llvm::any_of(known->floats(), [](double value) { return !(value > -1e30); });
-  // What is computed from parameters alone is a table that is learned.
-  SmallVector<Value> work{mask};
+/// Whether `value` depends on nothing but constants and, if so allowed, parameters.
+static bool dependsOnNoData(Value value, bool allowParameters) {
+  SmallVector<Value> work{value};
   llvm::DenseSet<Value> seen;
   while (!work.empty()) {
     Value next = work.pop_back_val();
@@ -155,10 +167,52 @@ static bool mayHide(Value mask) {
     }
     auto argument = cast<BlockArgument>(next);
     auto function = dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
-    if (!function || !function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kParam))
-      return true;
+    if (!allowParameters || !function || !function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kParam))
+      return false;
   }
-  return false;
+  return true;
+}
+
+/// Whether `mask` may hide a key that it is asked about: it is known to, or the data tell. What is computed from
+/// parameters is a table that is learned.
+static bool mayHide(Value mask) {
+  if (!isFloatTensor(mask))
+    return true;
+  if (!dependsOnNoData(mask, /*allowParameters=*/false))
+    return !dependsOnNoData(mask, /*allowParameters=*/true);
+  Scratch scratch(mask.getContext());
+  Value narrow = buildNarrow(scratch.builder, mask, narrowShape(mask));
+  if (tensorType(mask).getRank() == 4)
+    if (Value byDistance = Diagonals(&scratch.builder).get(narrow, 2, 3))
+      narrow = byDistance;
+  std::optional<HostTensor> known = evaluateConstant(narrow, kMaxElements);
+  return !known || llvm::any_of(known->floats(), [](double value) { return !(value > -1e30); });
+}
+
+/// Where all of a row is lowered alike, lowering is not hiding: whether each query sees a key in the band, and keeps
+/// it.
+static bool isAsGoodAsHiding(AttentionOp op, Value mask, std::pair<int64_t, int64_t> band) {
+  if (!isFloatTensor(mask))
+    return true;
+  int64_t queries = shapeOf(op.getQ())[2], keys = shapeOf(op.getK())[2];
+  auto [left, right] = op.getReach();
+  if (band.second < 0 || queries - 1 + band.first > keys - 1 || op.getSegments() || left < keys || right < keys)
+    return false;
+  return llvm::none_of(op.getMasks(), [&](Value other) { return other != mask && mayHide(other); });
+}
+
+/// Makes the mask numbered `at` the attributes that say the same.
+static LogicalResult setBand(AttentionOp op, size_t at, std::pair<int64_t, int64_t> band, PatternRewriter &rewriter) {
+  int64_t queries = shapeOf(op.getQ())[2], keys = shapeOf(op.getK())[2];
+  auto [left, right] = op.getReach();
+  // A band that reaches the furthest keys there are has no bound on that side.
+  if (band.first > 1 - queries)
+    left = std::min(left, keys - queries - band.first);
+  if (band.second < keys - 1)
+    right = std::min(right, band.second - (keys - queries));
+  (void)replaceMask(op, at, {}, rewriter);
+  rewriter.modifyOpInPlace(op, [&, left = left, right = right] { op.setReach(left, right); });
+  return success();
 }
 
 namespace {
@@ -173,30 +227,37 @@ struct RaiseDistance : MaskPattern {
       return failure();
     Value byDistance = Diagonals(&rewriter).get(mask, 2, 3);
     std::optional<HostTensor> known = shape[1] == 1 ? evaluateConstant(byDistance, kMaxElements) : std::nullopt;
-    if (auto band = known ? getBand(*known, queries) : std::nullopt; band && isAsGoodAsHiding(op, mask, *band)) {
-      auto [left, right] = op.getReach();
-      // A band that reaches the furthest keys there are has no bound on that side.
-      if (band->first > 1 - queries)
-        left = std::min(left, keys - queries - band->first);
-      if (band->second < keys - 1)
-        right = std::min(right, band->second - (keys - queries));
-      (void)replaceMask(op, at, {}, rewriter);
-      rewriter.modifyOpInPlace(op, [&] { op.setReach(left, right); });
-      return success();
-    }
+    if (auto band = known ? getBand(*known, queries) : std::nullopt; band && isAsGoodAsHiding(op, mask, *band))
+      return setBand(op, at, *band, rewriter);
     return replaceMask(op, at, reshapeTo(rewriter, mask.getLoc(), byDistance, {shape[1], queries + keys - 1}),
                        rewriter);
   }
+};
 
-  /// Where all of a row is lowered alike, lowering is not hiding.
-  static bool isAsGoodAsHiding(AttentionOp op, Value mask, std::pair<int64_t, int64_t> band) {
-    if (!isFloatTensor(mask))
-      return true;
-    int64_t queries = shapeOf(op.getQ())[2], keys = shapeOf(op.getK())[2];
-    auto [left, right] = op.getReach();
-    if (band.second < 0 || queries - 1 + band.first > keys - 1 || op.getSegments() || left < keys || right < keys)
-      return false;
-    return llvm::none_of(op.getMasks(), [&](Value other) { return other != mask && mayHide(other); });
+/// Two known additive masks by distance are one, which may be a band although each of them could hide what the other
+/// leaves.
+struct JoinDistances : OpRewritePattern<AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
+    std::optional<size_t> first;
+    for (auto [at, mask] : llvm::enumerate(op.getMasks())) {
+      ArrayRef<int64_t> shape = shapeOf(mask);
+      std::optional<HostTensor> known = shape.size() == 2 && shape[0] == 1 && isFloatTensor(mask)
+                                            ? evaluateConstant(mask, kMaxElements)
+                                            : std::nullopt;
+      if (!known)
+        continue;
+      if (auto band = getBand(*known, shapeOf(op.getQ())[2]); band && isAsGoodAsHiding(op, mask, *band))
+        return setBand(op, at, *band, rewriter);
+      if (!first) {
+        first = at;
+        continue;
+      }
+      Value sum = AddOp::create(rewriter, op.getLoc(), op.getMasks()[*first], mask);
+      (void)replaceMask(op, at, {}, rewriter);
+      return replaceMask(op, *first, sum, rewriter);
+    }
+    return rewriter.notifyMatchFailure(op, "no masks by distance to join");
   }
 };
 } // namespace
@@ -334,5 +395,5 @@ void mlir::scrimp::populateAttentionMaskIdioms(RewritePatternSet &patterns) {
   // Parts and what they repeat first: the others look at one small mask.
   patterns.add<NarrowMask, SplitMask>(patterns.getContext(), /*benefit=*/3);
   patterns.add<RaiseSegments>(patterns.getContext(), /*benefit=*/2);
-  patterns.add<RaiseDistance, SimplifyKnownMask>(patterns.getContext());
+  patterns.add<RaiseDistance, JoinDistances, SimplifyKnownMask>(patterns.getContext());
 }

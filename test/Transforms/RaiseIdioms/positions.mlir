@@ -148,3 +148,28 @@ func.func @learned(%q: tensor<2x2x16384x4xf32>, %k: tensor<2x2x16384x4xf32>, %ta
     : tensor<2x2x16384x4xf32>, tensor<2x2x16384x4xf32>, tensor<2x2x16384x4xf32> -> tensor<2x2x16384x4xf32>, tensor<2x2x16384xf32>
   return %y : tensor<2x2x16384x4xf32>
 }
+
+// Two lowering masks, of which each could hide what the other leaves, are one (GPT-Neo); lowering beside something else
+// is a mask of its own (Falcon).
+// CHECK-LABEL: @lowered(
+// CHECK: scrimp.attention %arg0, %arg1, %arg2 {causal, scale = 1.000000e+00 : f64, window = array<i64: 6, 0>}
+// CHECK: scrimp.attention %arg0, %arg1, %arg2 mask(%arg3 : tensor<1x1x1x16384xf32>) {causal, scale = 1.000000e+00 : f64}
+func.func @lowered(%q: tensor<2x1x16384x4xf32>, %k: tensor<2x1x16384x4xf32>, %v: tensor<2x1x16384x4xf32>, %alibi: tensor<1x1x1x16384xf32> {scrimp.param = "trainable"}) -> (tensor<2x1x16384x4xf32>, tensor<2x1x16384x4xf32>) {
+  %i = scrimp.iota {dim = 2 : i64} : tensor<1x1x16384x16384xi64>
+  %j = scrimp.iota {dim = 3 : i64} : tensor<1x1x16384x16384xi64>
+  %seven = scrimp.constant dense<7> : tensor<1x1x16384x16384xi64>
+  %start = scrimp.sub %i, %seven : tensor<1x1x16384x16384xi64>
+  %near = scrimp.compare gt, %j, %start : tensor<1x1x16384x16384xi64> -> tensor<1x1x16384x16384xi1>
+  %earlier = scrimp.compare le, %j, %i : tensor<1x1x16384x16384xi64> -> tensor<1x1x16384x16384xi1>
+  %zero = scrimp.constant dense<0.0> : tensor<1x1x16384x16384xf32>
+  %lowest = scrimp.constant dense<-3.40282347E+38> : tensor<1x1x16384x16384xf32>
+  %a = scrimp.select %near, %zero, %lowest : tensor<1x1x16384x16384xf32>
+  %b = scrimp.select %earlier, %zero, %lowest : tensor<1x1x16384x16384xf32>
+  %y, %lse = scrimp.attention %q, %k, %v mask(%a, %b : tensor<1x1x16384x16384xf32>, tensor<1x1x16384x16384xf32>) {scale = 1.0 : f64}
+    : tensor<2x1x16384x4xf32>, tensor<2x1x16384x4xf32>, tensor<2x1x16384x4xf32> -> tensor<2x1x16384x4xf32>, tensor<2x1x16384xf32>
+  %spread = scrimp.broadcast %alibi : tensor<1x1x1x16384xf32> -> tensor<1x1x16384x16384xf32>
+  %c = scrimp.select %earlier, %spread, %lowest : tensor<1x1x16384x16384xf32>
+  %y2, %lse2 = scrimp.attention %q, %k, %v mask(%c : tensor<1x1x16384x16384xf32>) {scale = 1.0 : f64}
+    : tensor<2x1x16384x4xf32>, tensor<2x1x16384x4xf32>, tensor<2x1x16384x4xf32> -> tensor<2x1x16384x4xf32>, tensor<2x1x16384xf32>
+  return %y, %y2 : tensor<2x1x16384x4xf32>, tensor<2x1x16384x4xf32>
+}
