@@ -82,6 +82,7 @@ private:
   void restoreBiases();
   void findLost();
   void tellLost();
+  void tellMergedNodes();
   std::vector<std::string> foldedParameters(StringRef value) const;
 
   // Roles.cpp

@@ -214,6 +214,13 @@ std::optional<ParameterAnalysis::Decision> ParameterAnalysis::signatureRole(cons
       return Decision{constant, entry->kind == Signature::Entry::Buffer
                                     ? "a buffer, says the file's graph signature"
                                     : "a tensor made in forward, says the file's graph signature"};
+    if (isSinusoidTable(candidate, name)) {
+      notes.push_back("warning: '" + name.str() + "' is a table of sines and cosines, which modules hold with " +
+                      "requires_grad false, as the file does not say; it is not trained. --trainable '" + name.str() +
+                      "' trains it");
+      return Decision{Parameter::Frozen,
+                      "a parameter, says the file's graph signature, but a table of sines and cosines"};
+    }
     return uses[candidate.value].empty()
                ? Decision{Parameter::Frozen, "the loss does not depend on it"}
                : Decision{Parameter::Trainable, "a parameter, says the file's graph signature"};

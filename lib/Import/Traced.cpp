@@ -307,9 +307,41 @@ void ParameterAnalysis::findLost() {
       lost.push_back(entry.target);
 }
 
+/// The exporter merges equal nodes, weights and all: where a call reads a value that no node computes, and the node one
+/// of the same op in its place, that one stands for both, and its weights get the gradients of both.
+void ParameterAnalysis::tellMergedNodes() {
+  std::map<std::string, size_t> producers;
+  for (auto [n, node] : llvm::enumerate(model.nodes))
+    for (const std::string &output : node.outputs)
+      producers[output] = n;
+  auto stem = [](StringRef value) { return value.rtrim("0123456789").rtrim('_'); };
+  std::vector<std::string> shared;
+  for (auto [n, node] : llvm::enumerate(model.nodes)) {
+    const std::optional<TracedCall> &call = callOf(n);
+    if (!live[n] || !call)
+      continue;
+    for (const std::string &input : node.inputs) {
+      auto producer = producers.find(input);
+      if (producer == producers.end() || llvm::is_contained(call->values, input))
+        continue;
+      bool standsForAnother = llvm::any_of(call->values, [&](const std::string &value) {
+        return stem(value) == stem(input) && !handsOn(value) && !producers.count(value);
+      });
+      for (const std::string &weight :
+           standsForAnother ? model.nodes[producer->second].inputs : std::vector<std::string>())
+        if (signature->isParameter(weight) && !llvm::is_contained(shared, weight))
+          shared.push_back(weight);
+    }
+  }
+  if (!shared.empty() && !lost.empty())
+    notes.push_back("warning: the exporter merged equal nodes: " + quoted(shared) +
+                    " are trained in the place of others too, which are lost. scrimp-export keeps them apart");
+}
+
 /// One warning for each way in which parameters were lost.
 void ParameterAnalysis::tellLost() {
   findLost();
+  tellMergedNodes();
   std::vector<std::string> folded, holders, rest;
   std::string rule;
   for (auto [n, node] : llvm::enumerate(model.nodes)) {
