@@ -275,6 +275,23 @@ def signatures():
                        ("p_norm_bias", "PARAMETER", "norm.bias"),
                     ("b_norm_running_mean", "BUFFER", "norm.running_mean"), ("b_norm_running_var", "BUFFER",
                         "norm.running_var")])
+    # Two norms of one input became one node; positions are a table of sines and cosines.
+    norm = "torch.nn.modules.normalization.LayerNorm"
+    angles = np.arange(2, dtype=np.float32)[:, None] * np.array([1, .5], np.float32)
+    twins = [traced(node("Add", ["x", "positions.weight"], ["add"], "node_add"), "",
+                    fx("add", "add.Tensor", "%x", "%p_positions_weight")),
+             traced(node("LayerNormalization", ["add", "one.weight"], ["layer_norm"], "node_layer_norm"), "one",
+                    fx("layer_norm", "layer_norm.default", "%add", "[4]", "%p_one_weight"), norm),
+             traced(node("Mul", ["layer_norm", "first"], ["mul"], "node_mul"), "",
+                    fx("mul", "mul.Tensor", "%layer_norm", "%p_first")),
+             traced(node("Mul", ["layer_norm", "second"], ["mul_1"], "node_mul_1"), "",
+                    fx("mul_1", "mul.Tensor", "%layer_norm_1", "%p_second")),
+             traced(node("Add", ["mul", "mul_1"], ["y"], "node_add_1"), "", fx("y", "add.Tensor", "%mul", "%mul_1")), total]
+    signature_file("signature-twins", twins, x,
+                   [tensor("positions.weight", np.concatenate([np.sin(angles), np.cos(angles)], 1)),
+                    tensor("one.weight", ones), tensor("first", ones * 2), tensor("second", ones * 3)],
+                   [(f"p_{n.replace('.', '_')}", "PARAMETER", n)
+                    for n in ("positions.weight", "one.weight", "two.weight", "first", "second")])
     # No signature: what use and values prove, and scalars that TorchScript wrote.
     graph = helper.make_graph(
         [node("Mul", ["x", "logit_scale"], ["a"], "scaled"), node("Mul", ["a", "val_2"], ["b"]),
