@@ -29,7 +29,8 @@ void ParameterAnalysis::partCandidate(Candidate &candidate, std::vector<Candidat
   for (const Use &use : all) {
     const Node &node = model.nodes[use.node];
     std::string scope = node.moduleScope();
-    if (!scope.empty() && scope != owner && !node.scopes.empty())
+    // Where the traced call is there, it has told already.
+    if (!scope.empty() && scope != owner && !node.scopes.empty() && !(signature && callOf(use.node)))
       others[scope].push_back(use);
   }
   for (auto &[scope, scopeUses] : others) {
@@ -38,7 +39,7 @@ void ParameterAnalysis::partCandidate(Candidate &candidate, std::vector<Candidat
     bool merged = candidate.count() <= kMergeLimit && (isSplat(candidate) || candidate.shape.size() == 1 || sameClass);
     std::string partLeaf = sameClass ? leaf.str() : leafOf(node, scopeUses[0].input, leaf);
     std::string partName = scope + "." + partLeaf;
-    if (!merged || names.contains(partName))
+    if (!merged || names.contains(partName) || (signature && !signature->isParameter(partName)))
       continue;
     names.insert(partName);
     Candidate part = candidate;
@@ -88,7 +89,13 @@ void ParameterAnalysis::part() {
                       "' by the exporter, because their values are equal; they are apart again");
       added.push_back(part);
     }
+  llvm::append_range(candidates, added);
   findUses();
+  partByModules();
+}
+
+void ParameterAnalysis::partByModules() {
+  std::vector<Candidate> added;
   for (Candidate &candidate : candidates)
     partCandidate(candidate, added);
   llvm::append_range(candidates, added);

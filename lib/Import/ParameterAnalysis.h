@@ -66,6 +66,7 @@ private:
 
   // Mends.cpp
   void part();
+  void partByModules();
   void partCandidate(Candidate &candidate, std::vector<Candidate> &added);
   bool nameTransposed(const Candidate &candidate);
   std::optional<size_t> equalTranspose(const Candidate &candidate, StringRef name);

@@ -192,6 +192,8 @@ FailureOr<Parameters> ParameterAnalysis::run() {
   readSignature();
   if (signature) {
     partTraced();
+    // Files whose nodes lost the calls that they were traced from.
+    partByModules();
     restoreBiases();
   } else if (!hasMetadata) {
     part();
