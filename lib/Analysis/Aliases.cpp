@@ -1,15 +1,11 @@
 #include "scrimp/Analysis/Aliases.h"
 
-#include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Analysis/FusionLegality.h"
+
+#include "llvm/Support/ErrorHandling.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
-
-static int64_t typeBytes(RankedTensorType type) {
-  return type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-}
-
-int64_t mlir::scrimp::bytesOf(Value value) { return typeBytes(tensorType(value)); }
 
 std::string mlir::scrimp::userNameOf(Operation *op) {
   std::string name;
@@ -26,6 +22,11 @@ std::string mlir::scrimp::userNameOf(Value value) {
   if (!argument)
     return userNameOf(value.getDefiningOp());
   unsigned index = argument.getArgNumber();
+  if (auto body = dyn_cast<BodyOp>(argument.getOwner()->getParentOp())) {
+    BodyArgument means = body.getBodyArgument(index);
+    return means.kind == BodyArgument::Index ? "iteration of " + userNameOf(body)
+                                             : userNameOf(body->getOperand(means.operand));
+  }
   if (auto function = dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp()))
     for (StringRef key : {ScrimpDialect::kName, ScrimpDialect::kScalar})
       if (auto name = function.getArgAttrOfType<StringAttr>(index, key))
@@ -45,9 +46,20 @@ std::string mlir::scrimp::userLocation(Location loc) {
   return place.empty() ? name : place;
 }
 
-bool mlir::scrimp::isViewLike(Operation *op) { return isa<AliasOp>(op); }
+SmallVector<BlockArgument> mlir::scrimp::getOwnArguments(BodyOp body) {
+  return llvm::filter_to_vector(body.getBodyBlock().getArguments(), [&](BlockArgument argument) {
+    return body.getBodyArgument(argument.getArgNumber()).kind == BodyArgument::Index;
+  });
+}
 
 bool mlir::scrimp::isProgramConstant(Operation *op) { return op && op->hasTrait<OpTrait::ConstantLike>(); }
+
+static Place lookUp(const llvm::DenseMap<Value, Place> &places, Value value) {
+  auto place = places.find(value);
+  if (place == places.end())
+    llvm::reportFatalInternalError("'" + Twine(userNameOf(value)) + "' has no place in this alias model");
+  return place->second;
+}
 
 namespace mlir::scrimp {
 /// Lays the values out in order, merging storages into the buckets and arguments they are placed in.
@@ -59,27 +71,74 @@ public:
     Block &block = function.getBody().front();
     for (BlockArgument argument : block.getArguments())
       addStorage(argument);
-    for (Operation &op : block.without_terminator()) {
-      auto alias = dyn_cast<AliasOp>(op);
-      if (!alias) {
-        for (Value result : op.getResults())
-          addStorage(result);
-        continue;
-      }
-      Place whole = resolve(op.getOperand(alias.getAliasOperand()));
-      int64_t offset = whole.offset + alias.getAliasOffset();
-      int placed = alias.getPlacedOperand();
-      Value result = op.getResult(0);
-      places[result] = {whole.storage, placed < 0 ? offset : whole.offset, bytesOf(result)};
-      if (placed >= 0 && failed(placeAt(op.getOperand(placed), {whole.storage, offset, 0}, &op)))
-        return failure();
-    }
-    if (failed(placeUpdates(block.getTerminator())))
+    if (failed(addBlock(block)) || failed(placeUpdates(block.getTerminator())))
       return failure();
     return finish();
   }
 
 private:
+  LogicalResult addBlock(Block &block) {
+    for (Operation &op : block.without_terminator()) {
+      if (auto body = dyn_cast<BodyOp>(op); body && failed(addBody(body)))
+        return failure();
+      auto alias = dyn_cast<AliasOp>(op);
+      for (OpResult result : op.getResults()) {
+        std::optional<Tie> tie = alias ? alias.getTie(result.getResultNumber()) : std::nullopt;
+        if (!tie) {
+          addStorage(result);
+          continue;
+        }
+        Place whole = resolve(op.getOperand(tie->operand));
+        if (alias.hasCode() && failed(checkOverwritable(op, tie->operand, whole)))
+          return failure();
+        places[result] = {whole.storage, whole.offset + tie->getResultOffset(), bytesOf(result), whole.span};
+        if (tie->placed &&
+            failed(placeAt(op.getOperand(*tie->placed), {whole.storage, whole.offset + tie->offset, 0}, &op)))
+          return failure();
+      }
+    }
+    return success();
+  }
+
+  /// The op writes the operand's bytes.
+  LogicalResult checkOverwritable(Operation &op, unsigned operand, Place place) {
+    Value root = nodes[place.storage].root;
+    auto refuse = [&](StringRef why) {
+      return op.emitError() << "'" << userNameOf(op.getOperand(operand)) << "' cannot be updated in place: " << why;
+    };
+    if (Operation *producer = root.getDefiningOp(); producer && isStoredConstant(producer))
+      return refuse("it is a constant");
+    if (place.span)
+      return refuse("it is a piece of what the loop around reads");
+    return success();
+  }
+
+  LogicalResult addBody(BodyOp body) {
+    Block &block = body.getBodyBlock();
+    for (BlockArgument argument : block.getArguments()) {
+      BodyArgument means = body.getBodyArgument(argument.getArgNumber());
+      if (means.kind == BodyArgument::Index) {
+        addStorage(argument);
+        continue;
+      }
+      Place place = resolve(body->getOperand(means.operand));
+      place.bytes = bytesOf(argument);
+      place.span += means.stride * (body.getIterations() - 1);
+      places[argument] = place;
+    }
+    if (failed(addBlock(block)))
+      return failure();
+    Operation *yield = block.getTerminator();
+    for (BlockArgument argument : block.getArguments()) {
+      BodyArgument means = body.getBodyArgument(argument.getArgNumber());
+      if (means.kind == BodyArgument::Carried &&
+          failed(placeAt(yield->getOperand(means.result), resolve(body->getOperand(means.operand)), yield,
+                         "the new value of accumulator " + std::to_string(means.result) + ",")))
+        return failure();
+    }
+    return success();
+  }
+
   void addStorage(Value value) {
     places[value] = {static_cast<unsigned>(nodes.size()), 0, bytesOf(value)};
     nodes.push_back({value, static_cast<unsigned>(nodes.size()), 0});
@@ -87,7 +146,7 @@ private:
 
   /// The place in terms of storages that have not been merged into others.
   Place resolve(Value value) {
-    Place place = places.lookup(value);
+    Place place = lookUp(places, value);
     while (nodes[place.storage].parent != place.storage) {
       place.offset += nodes[place.storage].offset;
       place.storage = nodes[place.storage].parent;
@@ -96,7 +155,7 @@ private:
   }
 
   /// Has `value` computed at `target`; `user` is the op or function that wants it there.
-  LogicalResult placeAt(Value value, Place target, Operation *user, StringRef what = "the piece") {
+  LogicalResult placeAt(Value value, Place target, Operation *user, const std::string &what = "the piece") {
     Place place = resolve(value);
     if (place.storage == target.storage && place.offset == target.offset)
       return success();
@@ -106,7 +165,8 @@ private:
     auto refuse = [&](const Twine &why) {
       InFlightDiagnostic diag = user->emitError() << what << " '" << userNameOf(value)
                                                   << "' cannot be computed in the bytes it replaces: " << why;
-      if (Operation *producer = value.getDefiningOp())
+      Operation *producer = value.getDefiningOp();
+      if (producer || (producer = node.root.getDefiningOp()))
         diag.attachNote(producer->getLoc()) << "it is computed here";
       return diag;
     };
@@ -115,6 +175,8 @@ private:
                     Twine(target.offset));
     if (isa<BlockArgument>(node.root))
       return refuse("it lies inside argument '" + Twine(userNameOf(node.root)) + "'");
+    if (!user->getParentRegion()->isAncestor(node.root.getParentRegion()))
+      return refuse("it is computed outside of the loop");
     if (isProgramConstant(node.root.getDefiningOp()))
       return refuse("it is a constant");
     if (place.offset != 0 || place.bytes != bytesOf(node.root))
@@ -139,7 +201,7 @@ private:
         return function.emitError() << "result " << i << " has type " << value.getType() << " but updates '"
                                     << userNameOf(argument) << "' of type " << argument.getType();
       if (failed(
-              placeAt(value, places.lookup(argument), terminator, "the new value of '" + userNameOf(argument) + "',")))
+              placeAt(value, lookUp(places, argument), terminator, "the new value of '" + userNameOf(argument) + "',")))
         return failure();
     }
     return success();
@@ -156,7 +218,8 @@ private:
     }
     for (auto &[value, unused] : places) {
       Place place = resolve(value);
-      aliases.places[value] = {number[place.storage], place.offset, place.bytes};
+      place.storage = number[place.storage];
+      aliases.places[value] = place;
     }
     return aliases;
   }
@@ -174,6 +237,8 @@ private:
 } // namespace mlir::scrimp
 
 FailureOr<Aliases> Aliases::compute(func::FuncOp function) { return AliasBuilder(function).build(); }
+
+Place Aliases::getPlace(Value value) const { return lookUp(places, value); }
 
 /// In a scrimp.kernel whose ops are all element by element: everything that `argument` flows into must have the
 /// result's shape and be read pointwise. Then each element of the operand is read only where the same element of the
@@ -204,7 +269,7 @@ static bool flowsPointwise(KernelRegionOp kernel, BlockArgument argument, Ranked
 
 bool mlir::scrimp::mayOverwrite(Operation *op, unsigned operand, unsigned result) {
   auto from = tensorType(op->getOperand(operand)), to = tensorType(op->getResult(result));
-  if (typeBytes(from) != typeBytes(to))
+  if (bytesOf(from) != bytesOf(to))
     return false;
   if (auto kernel = dyn_cast<KernelOp>(op)) {
     // Pointwise is about indices: with another shape the same index is another byte.
@@ -238,6 +303,8 @@ SmallVector<RankedTensorType> mlir::scrimp::getWorkspaceTypes(Operation *op, int
   if (auto kernel = dyn_cast<KernelOp>(op))
     return kernel.getWorkspaceTypes(workers);
   SmallVector<RankedTensorType> all;
+  if (isa<BodyOp>(op))
+    return all;
   for (Region &region : op->getRegions())
     for (Operation &inner : region.getOps())
       llvm::append_range(all, getWorkspaceTypes(&inner, workers));

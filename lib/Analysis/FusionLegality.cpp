@@ -31,11 +31,10 @@ FusionGroups::FusionGroups(Block &block, const Aliases &aliases) : block(block) 
     groupOf[&op] = members.size();
     members.push_back({&op});
   }
-  if (auto function = dyn_cast<func::FuncOp>(block.getParentOp()))
-    collectUpdates(function, aliases);
+  collectUpdates(aliases);
 }
 
-/// The places in arguments that `op` reads, seen through free producers, which its kernel will copy.
+/// The places that `op` reads, seen through free producers, which its kernel will copy.
 static void collectReads(Operation *op, const Aliases &aliases, SmallVectorImpl<Place> &reads) {
   for (Value operand : op->getOperands()) {
     Operation *source = operand.getDefiningOp();
@@ -43,25 +42,21 @@ static void collectReads(Operation *op, const Aliases &aliases, SmallVectorImpl<
       collectReads(source, aliases, reads);
       continue;
     }
-    Place place = aliases.getPlace(operand);
-    if (isa<BlockArgument>(aliases.getStorages()[place.storage].root))
-      reads.push_back(place);
+    reads.push_back(aliases.getPlace(operand));
   }
 }
 
-void FusionGroups::collectUpdates(func::FuncOp function, const Aliases &aliases) {
-  // Every reader of what an op overwrites stands before it: the optimizer has placed updates so.
+void FusionGroups::collectUpdates(const Aliases &aliases) {
+  // Every reader of what an op overwrites stands before it: the optimizer has placed updates so. A result in bytes of
+  // its own has no readers yet.
   DenseMap<unsigned, SmallVector<std::pair<Place, Operation *>>> readers;
   for (Operation &op : block.without_terminator()) {
     if (isViewLike(&op))
       continue;
     for (Value result : op.getResults()) {
       Place place = aliases.getPlace(result);
-      if (!isa<BlockArgument>(aliases.getStorages()[place.storage].root))
-        continue;
-      for (auto &[read, reader] : readers[place.storage]) {
-        bool overlaps = read.offset < place.offset + place.bytes && place.offset < read.offset + read.bytes;
-        if (overlaps && reader != &op) {
+      for (auto &[read, reader] : readers.lookup(place.storage)) {
+        if (read.overlaps(place) && reader != &op) {
           readersBefore[&op].push_back(reader);
           updatesAfter[reader].push_back(&op);
         }

@@ -43,8 +43,7 @@ public:
         isPersistent(ranges.size()), isGradient(ranges.size()), blockOf(ranges.size(), -1) {}
 
   MemoryUse build() {
-    for (Operation &op : function.getBody().front())
-      use.ops.push_back(&op);
+    addOps(function.getBody().front());
     computeRanges();
     findPersistent();
     findGradients();
@@ -58,18 +57,41 @@ private:
     int first = -1, last = -1;
   };
 
+  void addOps(Block &block) {
+    for (Operation &op : block) {
+      int begin = use.ops.size();
+      use.ops.push_back(&op);
+      if (auto body = dyn_cast<BodyOp>(op))
+        addOps(body.getBodyBlock());
+      extents[&op] = {begin, static_cast<int>(use.ops.size()) - 1};
+    }
+  }
+
+  /// Until when a storage must keep its bytes for the sake of an op that touches it: the end of the outermost body
+  /// around the op that the storage is not made in.
+  int getEndOfUse(Storage storage, Operation *op) {
+    return extents.lookup(storage.root.getParentBlock()->findAncestorOpInBlock(*op)).last;
+  }
+
+  void touch(Value value, int t, Operation *op) {
+    unsigned storage = aliases.getPlace(value).storage;
+    Range &range = ranges[storage];
+    if (range.first < 0)
+      range.first = t;
+    range.last = std::max(range.last, getEndOfUse(aliases.getStorages()[storage], op));
+  }
+
   void computeRanges() {
     for (auto [t, op] : llvm::enumerate(use.ops)) {
       if (isViewLike(op))
         continue;
       for (Value operand : op->getOperands())
-        ranges[aliases.getPlace(operand).storage].last = t;
-      for (Value result : op->getResults()) {
-        Range &range = ranges[aliases.getPlace(result).storage];
-        if (range.first < 0)
-          range.first = t;
-        range.last = t; // also of a result that nothing reads
-      }
+        touch(operand, t, op);
+      for (Value result : op->getResults()) // also one that nothing reads
+        touch(result, t, op);
+      if (auto body = dyn_cast<BodyOp>(op))
+        for (BlockArgument argument : getOwnArguments(body))
+          ranges[aliases.getPlace(argument).storage] = extents.lookup(op);
     }
   }
 
@@ -161,35 +183,40 @@ private:
   }
 
   void addBlocks(int t, Operation *op) {
-    if (isViewLike(op) || op == use.ops.back())
+    if (isViewLike(op))
       return;
+    if (auto body = dyn_cast<BodyOp>(op))
+      for (BlockArgument argument : getOwnArguments(body))
+        addTenant(t, aliases.getPlace(argument).storage, -1);
     for (OpResult result : op->getResults()) {
       Place place = aliases.getPlace(result);
       unsigned storage = place.storage;
       if (isPersistent[storage] || blockOf[storage] >= 0)
         continue;
       int64_t bytes = aliases.getStorages()[storage].bytes;
-      Tenant tenant{aliases.getStorages()[storage].root, t, ranges[storage].last,
-                    isGradient[storage] ? Segment::Gradients : Segment::Activations};
-      int block = place.bytes == bytes && bytes > 0 ? findDyingBlock(t, op, result.getResultNumber()) : -1;
-      if (block < 0) {
-        block = use.transient.size();
-        use.transient.push_back({bytes, t, t, {}});
-      }
-      use.transient[block].last = tenant.last;
-      use.transient[block].tenants.push_back(tenant);
-      blockOf[storage] = block;
+      addTenant(t, storage, place.bytes == bytes && bytes > 0 ? findDyingBlock(t, op, result.getResultNumber()) : -1);
     }
-    for (auto [i, type] : llvm::enumerate(getWorkspaceTypes(op, workers))) {
-      int64_t bytes = type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-      use.transient.push_back({bytes, t, t, {}, op, static_cast<unsigned>(i)});
+    for (auto [i, type] : llvm::enumerate(getWorkspaceTypes(op, workers)))
+      use.transient.push_back({bytesOf(type), t, t, {}, op, static_cast<unsigned>(i)});
+  }
+
+  /// A storage moves into a block; -1: one of its own.
+  void addTenant(int t, unsigned storage, int block) {
+    if (block < 0) {
+      block = use.transient.size();
+      use.transient.push_back({aliases.getStorages()[storage].bytes, t, t, {}});
     }
+    use.transient[block].last = ranges[storage].last;
+    use.transient[block].tenants.push_back({aliases.getStorages()[storage].root, t, ranges[storage].last,
+                                            isGradient[storage] ? Segment::Gradients : Segment::Activations});
+    blockOf[storage] = block;
   }
 
   func::FuncOp function;
   const Aliases &aliases;
   int64_t workers;
   MemoryUse use;
+  llvm::DenseMap<Operation *, Range> extents; // positions from an op to the end of its body
   SmallVector<Range> ranges; // by storage
   SmallVector<bool> isPersistent, isGradient;
   SmallVector<int> blockOf;

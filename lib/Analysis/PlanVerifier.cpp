@@ -1,7 +1,7 @@
 #include "scrimp/Analysis/PlanVerifier.h"
 
 #include "scrimp/Analysis/Aliases.h"
-#include "scrimp/Dialect/Scrimp.h"
+#include "llvm/Support/ErrorHandling.h"
 
 #include <map>
 
@@ -75,6 +75,7 @@ public:
 private:
   LogicalResult readModule();
   LogicalResult addPersistent(func::FuncOp function);
+  LogicalResult addConstants(Block &block);
   LogicalResult addPersistent(Operation *at, const std::string &key, const std::string &name, Value value,
                               int64_t offset);
 
@@ -92,16 +93,32 @@ public:
   LogicalResult verify();
 
 private:
+  LogicalResult placeBlock(Block &block);
   LogicalResult placeResults(Operation &op);
+  LogicalResult placeTied(Operation &op, OpResult result, Tie tie);
+  LogicalResult placeBody(BodyOp body, int64_t iteration);
+  LogicalResult runBlock(Block &block);
+  LogicalResult runBody(BodyOp body);
   LogicalResult run(Operation &op);
   LogicalResult runReturn(Operation &op);
+  void carry(BodyOp body, const Twine &when);
   LogicalResult read(Operation &op, Value value);
   LogicalResult checkWrite(Operation &op, Extent extent, const Twine &what, bool isAligned);
   bool isPacked(Value value) const;
 
+  int64_t addressOf(Value value) const {
+    auto address = addresses.find(value);
+    if (address == addresses.end())
+      llvm::reportFatalInternalError("'" + Twine(userNameOf(value)) + "' has not been placed");
+    return address->second;
+  }
   Extent extentOf(Value value) const {
-    int64_t begin = addresses.lookup(value);
+    int64_t begin = addressOf(value);
     return {begin, begin + bytesOf(value)};
+  }
+  int initialWriter(Value value) const {
+    Extent extent = extentOf(value);
+    return initialWriters.at({extent.begin, extent.end});
   }
   int newWriter(std::string name) {
     writers.push_back(std::move(name));
@@ -111,8 +128,9 @@ private:
   PlanVerifier &plan;
   func::FuncOp function;
   AbstractArena arena;
-  llvm::DenseMap<Value, int64_t> addresses;
-  llvm::DenseMap<Value, int> writerOf; // of arguments, constants and results with bytes of their own
+  llvm::DenseMap<Value, int64_t> addresses; // in a body: of the iteration under way
+  llvm::DenseMap<Value, int> writerOf;      // of arguments, constants, results of ops with code, carried values
+  std::map<std::pair<int64_t, int64_t>, int> initialWriters; // by the extent of what persists
   std::vector<std::string> writers;
   std::vector<Extent> writable; // arguments that the function updates
   std::vector<Extent> outputs;  // what the host reads afterwards
@@ -192,17 +210,24 @@ LogicalResult PlanVerifier::addPersistent(func::FuncOp function) {
     if (failed(addPersistent(function, key, name, argument, offset.getInt())))
       return failure();
   }
-  for (Operation &op : function.getBody().front())
-    if (isProgramConstant(&op)) {
-      auto offsets = op.getAttrOfType<DenseI64ArrayAttr>("scrimp.offsets");
-      if (!offsets || offsets.size() != 1)
-        return op.emitError() << "has no place";
-      Attribute value;
-      matchPattern(&op, m_Constant(&value));
-      std::string key = "constant " + std::to_string(reinterpret_cast<uintptr_t>(value.getAsOpaquePointer()));
-      if (failed(addPersistent(&op, key, userNameOf(&op), op.getResult(0), offsets[0])))
-        return failure();
-    }
+  return addConstants(function.getBody().front());
+}
+
+LogicalResult PlanVerifier::addConstants(Block &block) {
+  for (Operation &op : block) {
+    if (auto body = dyn_cast<BodyOp>(op); body && failed(addConstants(body.getBodyBlock())))
+      return failure();
+    if (!isProgramConstant(&op))
+      continue;
+    auto offsets = op.getAttrOfType<DenseI64ArrayAttr>("scrimp.offsets");
+    if (!offsets || offsets.size() != 1)
+      return op.emitError() << "has no place";
+    Attribute value;
+    matchPattern(&op, m_Constant(&value));
+    std::string key = "constant " + std::to_string(reinterpret_cast<uintptr_t>(value.getAsOpaquePointer()));
+    if (failed(addPersistent(&op, key, userNameOf(&op), op.getResult(0), offsets[0])))
+      return failure();
+  }
   return success();
 }
 
@@ -233,11 +258,10 @@ LogicalResult PlanVerifier::verify() {
 LogicalResult FunctionVerifier::verify() {
   Block &block = function.getBody().front();
   // Everything persistent is in memory, also what only other functions read.
-  std::map<std::pair<int64_t, int64_t>, int> writerAt;
   for (auto &[key, entry] : plan.persistent) {
     int writer = newWriter(entry.name);
     arena.write(entry.extent, writer);
-    writerAt[{entry.extent.begin, entry.extent.end}] = writer;
+    initialWriters[{entry.extent.begin, entry.extent.end}] = writer;
   }
   for (BlockArgument argument : function.getArguments())
     addresses[argument] = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), "scrimp.offset").getInt();
@@ -248,63 +272,168 @@ LogicalResult FunctionVerifier::verify() {
                                     << function.getNumArguments();
       writable.push_back(extentOf(function.getArgument(updates.getInt())));
     }
-  for (Operation &op : block.without_terminator())
-    if (failed(placeResults(op)))
-      return failure();
+  if (failed(placeBlock(block)))
+    return failure();
   for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands()))
     if (function.getResultAttr(i, ScrimpDialect::kOutput))
       outputs.push_back(extentOf(value));
-  auto addInitial = [&](Value value) {
-    Extent extent = extentOf(value);
-    writerOf[value] = writerAt.at({extent.begin, extent.end});
-  };
   for (BlockArgument argument : function.getArguments())
-    addInitial(argument);
+    writerOf[argument] = initialWriter(argument);
+  if (failed(runBlock(block)))
+    return failure();
+  return runReturn(*block.getTerminator());
+}
+
+LogicalResult FunctionVerifier::placeBlock(Block &block) {
+  for (Operation &op : block.without_terminator())
+    if (failed(placeResults(op)))
+      return failure();
+  return success();
+}
+
+/// What the plan says of an op's results, and of what is inside of it in its first iteration.
+LogicalResult FunctionVerifier::placeResults(Operation &op) {
+  auto offsets = op.getAttrOfType<DenseI64ArrayAttr>("scrimp.offsets");
+  if (!isViewLike(&op) && (!offsets || static_cast<unsigned>(offsets.size()) != op.getNumResults()))
+    return op.emitError() << "has " << (offsets ? offsets.size() : 0) << " places for " << op.getNumResults()
+                          << " results";
+  auto alias = dyn_cast<AliasOp>(op);
+  for (OpResult result : op.getResults()) {
+    if (!isViewLike(&op))
+      addresses[result] = offsets[result.getResultNumber()];
+    std::optional<Tie> tie = alias ? alias.getTie(result.getResultNumber()) : std::nullopt;
+    if (tie && failed(placeTied(op, result, *tie)))
+      return failure();
+  }
+  if (auto body = dyn_cast<BodyOp>(op))
+    return placeBody(body, 0);
+  return success();
+}
+
+/// A view has its place from its operand; what else is tied must have been planned there.
+LogicalResult FunctionVerifier::placeTied(Operation &op, OpResult result, Tie tie) {
+  int64_t whole = addressOf(op.getOperand(tie.operand)), expected = whole + tie.getResultOffset();
+  if (isViewLike(&op))
+    addresses[result] = expected;
+  else if (addresses[result] != expected && bytesOf(result) > 0)
+    return op.emitError() << "result " << result.getResultNumber() << " lies at " << addresses[result]
+                          << ", but what it updates lies at " << expected;
+  if (!tie.placed)
+    return success();
+  Value piece = op.getOperand(*tie.placed);
+  if (int64_t wanted = whole + tie.offset; bytesOf(piece) > 0 && addressOf(piece) != wanted)
+    return op.emitError() << "'" << userNameOf(piece) << "' lies at " << addressOf(piece)
+                          << ", but its place in the bucket is " << wanted;
+  return success();
+}
+
+/// Where a body's arguments and values lie in that iteration, and whether it yields into the bytes that it carries.
+LogicalResult FunctionVerifier::placeBody(BodyOp body, int64_t iteration) {
+  Block &block = body.getBodyBlock();
+  auto own = body->getAttrOfType<DenseI64ArrayAttr>("scrimp.body_offsets");
+  SmallVector<BlockArgument> arguments = getOwnArguments(body);
+  if (!own || static_cast<size_t>(own.size()) != arguments.size())
+    return body.emitError() << "has " << (own ? own.size() : 0) << " places for " << arguments.size()
+                            << " arguments of its body that have bytes of their own";
+  for (auto [argument, offset] : llvm::zip(arguments, own.asArrayRef()))
+    addresses[argument] = offset;
+  for (BlockArgument argument : block.getArguments()) {
+    BodyArgument means = body.getBodyArgument(argument.getArgNumber());
+    if (means.kind != BodyArgument::Index)
+      addresses[argument] = addressOf(body->getOperand(means.operand)) + iteration * means.stride;
+  }
+  if (failed(placeBlock(block)))
+    return failure();
+  for (BlockArgument argument : block.getArguments()) {
+    BodyArgument means = body.getBodyArgument(argument.getArgNumber());
+    if (means.kind != BodyArgument::Carried || bytesOf(argument) == 0)
+      continue;
+    Value yielded = block.getTerminator()->getOperand(means.result);
+    if (addressOf(yielded) != addressOf(argument))
+      return block.getTerminator()->emitError()
+             << "the new value of accumulator " << means.result << " lies at " << addressOf(yielded)
+             << ", but the accumulator at " << addressOf(argument);
+  }
+  return success();
+}
+
+LogicalResult FunctionVerifier::runBlock(Block &block) {
   for (Operation &op : block.without_terminator()) {
     if (isViewLike(&op))
       continue;
     if (isProgramConstant(&op))
-      addInitial(op.getResult(0));
-    else if (failed(run(op)))
+      writerOf[op.getResult(0)] = initialWriter(op.getResult(0));
+    else if (auto body = dyn_cast<BodyOp>(op); failed(body ? runBody(body) : run(op)))
       return failure();
   }
-  return runReturn(*block.getTerminator());
-}
-
-LogicalResult FunctionVerifier::placeResults(Operation &op) {
-  if (auto alias = dyn_cast<AliasOp>(op)) {
-    int64_t whole = addresses.lookup(op.getOperand(alias.getAliasOperand()));
-    int placed = alias.getPlacedOperand();
-    addresses[op.getResult(0)] = whole + (placed < 0 ? alias.getAliasOffset() : 0);
-    if (placed < 0)
-      return success();
-    Value piece = op.getOperand(placed);
-    if (int64_t expected = whole + alias.getAliasOffset(); bytesOf(piece) > 0 && addresses.lookup(piece) != expected)
-      return op.emitError() << "'" << userNameOf(piece) << "' lies at " << addresses.lookup(piece)
-                            << ", but its place in the bucket is " << expected;
-    return success();
-  }
-  auto offsets = op.getAttrOfType<DenseI64ArrayAttr>("scrimp.offsets");
-  if (!offsets || static_cast<unsigned>(offsets.size()) != op.getNumResults())
-    return op.emitError() << "has " << (offsets ? offsets.size() : 0) << " places for " << op.getNumResults()
-                          << " results";
-  for (auto [result, offset] : llvm::zip(op.getResults(), offsets.asArrayRef()))
-    addresses[result] = offset;
   return success();
 }
 
-/// Whether the value is, perhaps through views, put into a bucket: then its place there counts, not the alignment.
-bool FunctionVerifier::isPacked(Value value) const {
-  for (OpOperand &use : value.getUses()) {
-    auto alias = dyn_cast<AliasOp>(use.getOwner());
-    if (!alias)
+/// The accumulators of a body count as one writer each from now on: an iteration may read only what the one before has
+/// left there.
+void FunctionVerifier::carry(BodyOp body, const Twine &when) {
+  for (BlockArgument argument : body.getBodyBlock().getArguments()) {
+    BodyArgument means = body.getBodyArgument(argument.getArgNumber());
+    if (means.kind != BodyArgument::Carried)
       continue;
-    if (alias.getPlacedOperand() == static_cast<int>(use.getOperandNumber()))
-      return true;
-    if (alias.getPlacedOperand() < 0 && isPacked(use.getOwner()->getResult(0)))
-      return true;
+    int writer = newWriter(("accumulator " + Twine(means.result) + " of " + userNameOf(body) + " " + when).str());
+    arena.write(extentOf(argument), writer);
+    writerOf[argument] = writer;
+    writerOf[body->getResult(means.result)] = writer;
   }
-  return false;
+}
+
+/// The first iteration, the second, which finds what the first has spoilt, and the last, whose pieces lie farthest.
+LogicalResult FunctionVerifier::runBody(BodyOp body) {
+  Block &block = body.getBodyBlock();
+  Operation &yield = *block.getTerminator();
+  for (Value operand : body->getOperands())
+    if (failed(read(*body, operand)))
+      return failure();
+  for (OpResult result : body->getResults())
+    if (failed(checkWrite(*body, extentOf(result), "'" + userNameOf(result) + "'", false)))
+      return failure();
+  carry(body, "at first");
+  int64_t last = body.getIterations() - 1;
+  SmallVector<int64_t, 3> iterations{0};
+  for (int64_t iteration : {int64_t(1), last})
+    if (iteration > iterations.back())
+      iterations.push_back(iteration);
+  for (int64_t iteration : iterations) {
+    if (failed(placeBody(body, iteration)))
+      return failure();
+    for (BlockArgument argument : getOwnArguments(body)) {
+      std::string name = userNameOf(argument);
+      if (failed(checkWrite(*body, extentOf(argument), "'" + name + "'", true)))
+        return failure();
+      writerOf[argument] = newWriter(name);
+      arena.write(extentOf(argument), writerOf[argument]);
+    }
+    if (failed(runBlock(block)))
+      return failure();
+    for (Value yielded : yield.getOperands())
+      if (failed(read(yield, yielded)))
+        return failure();
+    carry(body, "after iteration " + Twine(iteration));
+  }
+  return success();
+}
+
+/// Whether the value's place is that of something else, perhaps through views: it is put into a bucket, or becomes or
+/// begins an accumulator. Then that place counts, not the alignment.
+bool FunctionVerifier::isPacked(Value value) const {
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (user->hasTrait<OpTrait::IsTerminator>())
+      return isa<BodyOp>(user->getParentOp());
+    auto alias = dyn_cast<AliasOp>(user);
+    return alias && llvm::any_of(user->getResults(), [&](OpResult result) {
+             std::optional<Tie> tie = alias.getTie(result.getResultNumber());
+             if (tie && tie->placed)
+               return *tie->placed == use.getOperandNumber();
+             return tie && tie->operand == use.getOperandNumber() && isPacked(result);
+           });
+  });
 }
 
 /// Checks that the bytes of `value` are still those that the graph means.
@@ -314,15 +443,18 @@ LogicalResult FunctionVerifier::read(Operation &op, Value value) {
     auto [part, extent] = worklist.pop_back_val();
     if (extent.empty())
       continue;
-    if (auto alias = part.getDefiningOp<AliasOp>()) {
-      Value whole = alias->getOperand(alias.getAliasOperand());
-      int placed = alias.getPlacedOperand();
-      if (placed < 0) {
-        worklist.push_back({whole, extent});
-        continue;
+    if (auto argument = dyn_cast<BlockArgument>(part))
+      if (auto body = dyn_cast<BodyOp>(argument.getOwner()->getParentOp())) {
+        BodyArgument means = body.getBodyArgument(argument.getArgNumber());
+        if (means.kind == BodyArgument::Shared || means.kind == BodyArgument::Piece) {
+          worklist.push_back({body->getOperand(means.operand), extent});
+          continue;
+        }
       }
-      Value piece = alias->getOperand(placed);
-      Extent inside = extentOf(piece);
+    if (std::optional<Tie> tie = getViewTie(part)) {
+      Value whole = part.getDefiningOp()->getOperand(tie->operand);
+      Value piece = tie->placed ? part.getDefiningOp()->getOperand(*tie->placed) : Value();
+      Extent inside = piece ? extentOf(piece) : Extent();
       if (!inside.overlaps(extent)) {
         worklist.push_back({whole, extent});
         continue;
@@ -332,7 +464,10 @@ LogicalResult FunctionVerifier::read(Operation &op, Value value) {
       worklist.push_back({whole, {inside.end, extent.end}});
       continue;
     }
-    std::optional<int> other = arena.findOther(extent, writerOf.lookup(part));
+    auto writer = writerOf.find(part);
+    if (writer == writerOf.end())
+      llvm::reportFatalInternalError("'" + Twine(userNameOf(part)) + "' has no writer");
+    std::optional<int> other = arena.findOther(extent, writer->second);
     if (!other)
       continue;
     InFlightDiagnostic diag = op.emitError() << "reads '" << userNameOf(value) << "'";
@@ -389,8 +524,7 @@ LogicalResult FunctionVerifier::run(Operation &op) {
     return op.emitError() << "has " << (offsets ? offsets.size() : 0) << " places for " << scratch.size()
                           << " workspaces";
   for (size_t i = 0; i < scratch.size(); ++i) {
-    int64_t bytes = scratch[i].getNumElements() * llvm::divideCeil(scratch[i].getElementTypeBitWidth(), 8);
-    writes.push_back({{offsets[i], offsets[i] + bytes}, "workspace of " + userNameOf(&op)});
+    writes.push_back({{offsets[i], offsets[i] + bytesOf(scratch[i])}, "workspace of " + userNameOf(&op)});
     if (failed(checkWrite(op, writes.back().extent, "a workspace", true)))
       return failure();
     if (llvm::any_of(writable, [&](Extent e) { return e.overlaps(writes.back().extent); }))
@@ -425,8 +559,8 @@ LogicalResult FunctionVerifier::runReturn(Operation &op) {
     if (auto updates = function.getResultAttrOfType<IntegerAttr>(i, ScrimpDialect::kUpdates)) {
       BlockArgument argument = function.getArgument(updates.getInt());
       if (extentOf(value) != extentOf(argument))
-        return op.emitError() << "the new value of '" << userNameOf(argument) << "' lies at "
-                              << addresses.lookup(value) << ", expected it at " << addresses.lookup(argument);
+        return op.emitError() << "the new value of '" << userNameOf(argument) << "' lies at " << addressOf(value)
+                              << ", expected it at " << addressOf(argument);
     }
     if (failed(read(op, value)))
       return failure();

@@ -40,10 +40,8 @@ static std::string keyOf(KernelRegionOp kernel, int64_t workers) {
 
 static int64_t getBytes(TypeRange types) {
   int64_t bytes = 0;
-  for (Type type : types) {
-    auto tensor = cast<RankedTensorType>(type);
-    bytes += tensor.getNumElements() * llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
-  }
+  for (Type type : types)
+    bytes += bytesOf(cast<RankedTensorType>(type));
   return bytes;
 }
 

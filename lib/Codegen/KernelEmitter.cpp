@@ -26,13 +26,6 @@ static MemRefType bufferType(Type type) {
   return MemRefType::get({tensor.getNumElements()}, storedElementType(tensor.getElementType()));
 }
 
-static int64_t product(ArrayRef<int64_t> sizes) {
-  int64_t result = 1;
-  for (int64_t size : sizes)
-    result *= size;
-  return result;
-}
-
 namespace {
 /// The indices of a map kernel's loops: dimensions of size 1 are left out, the last `innerSizes.size()` are run through
 /// by one loop.
@@ -114,7 +107,7 @@ Value KernelEmitter::linearIndex(OpBuilder &b, ArrayRef<int64_t> shape, ValueRan
   if (ArrayRef(kept) == ArrayRef(space->ivs).drop_back(numInner) && ArrayRef(sizes) == ArrayRef(space->outerSizes))
     return space->linear;
   Value row = emitLinearize(b, loc, kept, sizes);
-  Value base = arith::MulIOp::create(b, loc, row, emitIndex(b, loc, product(space->innerSizes)));
+  Value base = arith::MulIOp::create(b, loc, row, emitIndex(b, loc, productOf(space->innerSizes)));
   return arith::AddIOp::create(b, loc, base, space->inner);
 }
 
@@ -182,7 +175,7 @@ KernelShape KernelEmitter::emitMap(ArrayRef<int64_t> shape, size_t numOuter) {
   space.emplace();
   space->outerSizes.assign(sizes.begin(), sizes.begin() + numOuter);
   space->innerSizes.assign(sizes.begin() + numOuter, sizes.end());
-  int64_t rows = product(space->outerSizes), inner = product(space->innerSizes);
+  int64_t rows = productOf(space->outerSizes), inner = productOf(space->innerSizes);
   OpBuilder &b = *builder;
   auto emitInner = [&](OpBuilder &outer, Value from, Value to, Value base) {
     emitLoop(

@@ -15,11 +15,9 @@
 using namespace mlir;
 using namespace mlir::scrimp;
 
-static size_t storedBytes(Type type) { return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8); }
-
 std::vector<char> mlir::scrimp::encodeTensor(const HostTensor &value) {
   Type type = value.getType().getElementType();
-  size_t width = storedBytes(type);
+  size_t width = elementBytesOf(type);
   std::vector<char> bytes(value.size() * width);
   for (int64_t i = 0; i < value.size(); ++i) {
     uint64_t bits;
@@ -39,7 +37,7 @@ std::vector<char> mlir::scrimp::encodeTensor(const HostTensor &value) {
 HostTensor mlir::scrimp::decodeTensor(RankedTensorType type, ArrayRef<char> bytes) {
   HostTensor value(type);
   Type elementType = type.getElementType();
-  size_t width = storedBytes(elementType);
+  size_t width = elementBytesOf(elementType);
   for (int64_t i = 0; i < value.size(); ++i) {
     uint64_t bits = 0;
     std::memcpy(&bits, bytes.data() + i * width, width);
@@ -87,12 +85,10 @@ private:
 std::vector<Bytes> Verifier::launch(KernelRegionOp kernel, ArrayRef<Bytes> inputs, bool inPieces,
                                     std::optional<std::pair<unsigned, unsigned>> overwritten) {
   std::vector<Bytes> operands(inputs), outputs, workspaces;
-  for (Value result : kernel.getResults()) {
-    RankedTensorType type = tensorType(result);
-    outputs.emplace_back(type.getNumElements() * storedBytes(type.getElementType()), char(0xA5));
-  }
+  for (Value result : kernel.getResults())
+    outputs.emplace_back(bytesOf(result), char(0xA5));
   for (RankedTensorType type : getWorkspaceTypes(kernel, options.workers))
-    workspaces.emplace_back(type.getNumElements() * storedBytes(type.getElementType()), char(0xA5));
+    workspaces.emplace_back(bytesOf(type), char(0xA5));
   if (overwritten)
     outputs[overwritten->second] = operands[overwritten->first];
   std::vector<char *> buffers;
@@ -250,6 +246,18 @@ LogicalResult Verifier::runBlock(Block &block, MutableArrayRef<HostTensor> resul
       outputs.emplace_back(cast<RankedTensorType>(type));
     if (auto kernel = dyn_cast<KernelRegionOp>(op)) {
       if (failed(runKernel(kernel, operands, outputs)))
+        return failure();
+    } else if (auto body = dyn_cast<BodyOp>(op)) {
+      auto runBody = [&](Block &inner, ArrayRef<const HostTensor *> arguments, MutableArrayRef<HostTensor> yielded) {
+        llvm::DenseMap<Value, HostTensor> around; // the operands stay where they are
+        std::swap(around, values);
+        for (auto [argument, value] : llvm::zip_equal(inner.getArguments(), arguments))
+          values[argument] = *value;
+        LogicalResult result = runBlock(inner, yielded);
+        std::swap(around, values);
+        return result;
+      };
+      if (failed(body.evalWith(operands, outputs, runBody)))
         return failure();
     } else {
       auto eval = dyn_cast<EvalOp>(op);

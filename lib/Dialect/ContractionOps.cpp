@@ -19,12 +19,7 @@ int64_t MatmulOp::getK() {
   ArrayRef<int64_t> shape = shapeOf(getA());
   return shape[shape.size() - (getTransposeA() ? 2 : 1)];
 }
-int64_t MatmulOp::getBatch() {
-  int64_t batch = 1;
-  for (int64_t size : shapeOf(getY()).drop_back(2))
-    batch *= size;
-  return batch;
-}
+int64_t MatmulOp::getBatch() { return productOf(shapeOf(getY()).drop_back(2)); }
 
 /// Takes the operand of a transpose that exchanges the last two dimensions alone in its place, with the flag turned
 /// over: exporters write x W^T with a transpose, and a copy of the weight at every step would be the largest thing in

@@ -11,6 +11,7 @@ using namespace mlir::scrimp;
 #include "scrimp/Dialect/ScrimpInterfaces.cpp.inc"
 
 void ScrimpDialect::initialize() {
+  registerAttributes();
   addOperations<
 #define GET_OP_LIST
 #include "scrimp/Dialect/ScrimpOps.cpp.inc"
@@ -24,13 +25,25 @@ Operation *ScrimpDialect::materializeConstant(OpBuilder &builder, Attribute valu
   return ConstantOp::create(builder, loc, elements);
 }
 
+std::optional<Tie> mlir::scrimp::getViewTie(Value value) {
+  auto result = dyn_cast<OpResult>(value);
+  if (!result || !isViewLike(result.getOwner()))
+    return std::nullopt;
+  return cast<AliasOp>(result.getOwner()).getTie(result.getResultNumber());
+}
+
+Operation *mlir::scrimp::getComputingOp(Value value) {
+  while (std::optional<Tie> tie = getViewTie(value))
+    value = value.getDefiningOp()->getOperand(tie->operand);
+  return value.getDefiningOp();
+}
+
 int64_t mlir::scrimp::defaultFlops(Operation *op) {
   int64_t elements = 0;
   for (Type type : llvm::concat<const Type>(SmallVector<Type>(op->getOperandTypes()), SmallVector<Type>(op->getResultTypes())))
     if (auto tensor = dyn_cast<RankedTensorType>(type))
       elements = std::max(elements, tensor.getNumElements());
-  auto kernel = dyn_cast<KernelOp>(op);
-  return kernel && kernel.getKernelFamily() == KernelFamily::View ? 0 : elements;
+  return isViewLike(op) ? 0 : elements;
 }
 
 bool mlir::scrimp::isSplatOf(Attribute value, std::optional<double> expected) {

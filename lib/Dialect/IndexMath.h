@@ -9,13 +9,6 @@
 
 namespace mlir::scrimp {
 
-inline int64_t productOf(ArrayRef<int64_t> sizes) {
-  int64_t product = 1;
-  for (int64_t size : sizes)
-    product *= size;
-  return product;
-}
-
 inline int64_t linearize(ArrayRef<int64_t> index, ArrayRef<int64_t> strides) {
   int64_t linear = 0;
   for (auto [i, stride] : llvm::zip(index, strides))

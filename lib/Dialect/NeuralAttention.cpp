@@ -149,7 +149,7 @@ template <typename Op> static int64_t countScores(Op op) {
   return s.B * s.Hq * pairs;
 }
 
-static int64_t elementBytes(Value value) { return tensorType(value).getElementTypeBitWidth() / 8; }
+static int64_t elementBytes(Value value) { return elementBytesOf(tensorType(value).getElementType()); }
 
 /// The probabilities in the interpreter. `operands` are those of the op, of which the optional ones start at `first`.
 namespace {

@@ -14,13 +14,6 @@ inline RankedTensorType wideOuterType(RankedTensorType type, int64_t axis) {
   return RankedTensorType::get(type.getShape().take_front(axis), getComputeType(type.getElementType()));
 }
 
-inline int64_t productOf(ArrayRef<int64_t> sizes) {
-  int64_t product = 1;
-  for (int64_t size : sizes)
-    product *= size;
-  return product;
-}
-
 /// Row `unit` of tensors of one shape: the dimensions from `axis` on, at one index of those before.
 class RowEmitter {
 public:

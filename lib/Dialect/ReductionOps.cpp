@@ -158,9 +158,7 @@ int64_t ReduceOp::getNumUnits() {
 void ReduceOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn load, StoreFn store, ValueRange) {
   ArrayRef<int64_t> shape = shapeOf(getX());
   SmallVector<int64_t> kept = keptDims(*this), keptShape = pick(shape, kept), reducedShape = pick(shape, getDims());
-  int64_t count = 1;
-  for (int64_t size : reducedShape)
-    count *= size;
+  int64_t count = productOf(reducedShape);
   Type resultType = tensorType(getY()).getElementType(), computeType = getComputeType(resultType);
   Combine kind = combineOf(getKind());
   auto element = [&](OpBuilder &b, ValueRange keptIndex, Value reducedLinear) {

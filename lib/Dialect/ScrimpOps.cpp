@@ -1,4 +1,5 @@
 // The generated definitions of all ops. Methods written by hand are in the files named after the .td files.
+#include "CommandSyntax.h"
 #include "MapOps.h"
 
 using namespace mlir;

@@ -4,8 +4,9 @@
 using namespace mlir;
 using namespace mlir::scrimp;
 
-static int64_t elementBytes(Value value) {
-  return llvm::divideCeil(tensorType(value).getElementTypeBitWidth(), 8);
+/// `offset` elements of a bucket in bytes.
+static int64_t toBytes(Value bucket, int64_t offset) {
+  return offset * elementBytesOf(tensorType(bucket).getElementType());
 }
 
 /// Checks that a piece of `piece`'s size fits at `offset` of a rank-1 bucket of the same element type.
@@ -22,7 +23,7 @@ static LogicalResult verifyPiece(Operation *op, Value bucket, Value piece, int64
 
 LogicalResult ViewOp::verify() { return verifyPiece(*this, getBucket(), getY(), getOffset()); }
 
-int64_t ViewOp::getAliasOffset() { return getOffset() * elementBytes(getBucket()); }
+std::optional<Tie> ViewOp::getTie(unsigned) { return Tie{0, toBytes(getBucket(), getOffset()), std::nullopt}; }
 
 LogicalResult ViewOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
   HostTensor &y = results[0];
@@ -45,8 +46,7 @@ LogicalResult PackOp::verify() {
   return verifyPiece(*this, getBucket(), getPiece(), getOffset());
 }
 
-int64_t PackOp::getAliasOffset() { return getOffset() * elementBytes(getBucket()); }
-int PackOp::getPlacedOperand() { return 1; }
+std::optional<Tie> PackOp::getTie(unsigned) { return Tie{0, toBytes(getBucket(), getOffset()), 1}; }
 
 LogicalResult PackOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
   results[0] = *operands[0];
@@ -71,13 +71,15 @@ LogicalResult KernelRegionOp::verify() {
   return success();
 }
 
-int64_t KernelRegionOp::getFlops() {
+static int64_t flopsOf(Block &block) {
   int64_t flops = 0;
-  for (Operation &op : getBody().front())
+  for (Operation &op : block)
     if (auto cost = dyn_cast<CostOp>(op))
       flops += cost.getFlops();
   return flops;
 }
+
+int64_t KernelRegionOp::getFlops() { return flopsOf(getBody().front()); }
 
 LogicalResult KernelRegionOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
   return evalBlock(getBody().front(), operands, results);

@@ -5,6 +5,7 @@
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Driver/CheckModel.h"
 #include "scrimp/Driver/Link.h"
+#include "scrimp/Driver/Pipeline.h"
 #include "scrimp/Planner/Report.h"
 #include "scrimp/Support/Messages.h"
 #include "scrimp/Transforms/Passes.h"
@@ -41,6 +42,7 @@ void mlir::scrimp::registerCompilerPasses() {
   registerCanonicalizerPass();
   registerCSEPass();
   registerSymbolDCEPass();
+  registerTrainPipeline();
 }
 
 //===-- Loading --------------------------------------------------------------------------------------------------===//
@@ -265,8 +267,6 @@ static bool writeElement(char *bytes, Type type, double value) {
   return fits;
 }
 
-static int64_t elementBytes(Type type) { return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8); }
-
 static llvm::Error fail(const Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
@@ -280,7 +280,7 @@ static llvm::Error readStored(const Compilation &compilation, const StoredTensor
     return llvm::Error::success();
   }
   Type to = tensor.type.getElementType();
-  int64_t toBytes = elementBytes(to), count = tensor.type.getNumElements();
+  int64_t toBytes = elementBytesOf(to), count = tensor.type.getNumElements();
   if (tensor.constant) {
     HostTensor value = HostTensor::get(tensor.constant);
     for (int64_t i = 0; i < count; ++i) {
@@ -296,7 +296,7 @@ static llvm::Error readStored(const Compilation &compilation, const StoredTensor
     return fail("no value for parameter '" + tensor.name + "'; give one by --init-from");
   const WeightSource &source = found->second;
   MLIRContext *context = tensor.type.getContext();
-  int64_t fromBytes = elementBytes(source.elementType);
+  int64_t fromBytes = elementBytesOf(source.elementType);
   if (source.getLength() != static_cast<uint64_t>(count * fromBytes))
     return fail("parameter '" + tensor.name + "' has " + Twine(source.getLength()) + " bytes, expected " +
                 Twine(count * fromBytes));
@@ -368,7 +368,8 @@ FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, ML
   if (failed(compilation) || failed(checkOverwrites(options, *compilation, context)))
     return failure();
   PassManager manager(context);
-  if (failed(buildPipeline(manager, options)) || failed(manager.run(*compilation->module)))
+  buildPipeline(manager, options);
+  if (failed(manager.run(*compilation->module)))
     return failure();
   if (!options.report.empty()) {
     FailureOr<llvm::json::Object> report = buildMemoryReport(*compilation->module);
@@ -389,6 +390,23 @@ template <typename T> static std::string toText(T op) {
   op.print(os, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/false));
   os << "\n";
   return text;
+}
+
+static ProgramOptions programOptionsOf(const CompileOptions &options, const Compilation &compilation) {
+  ProgramOptions result;
+  result.model = llvm::sys::path::filename(options.model).str();
+  result.optimizer = options.optimizer;
+  result.hyperparameters = hyperparameterDefaults(options);
+  result.workers = workersOf(options);
+  result.carried = compilation.carried;
+  return result;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::buildCommands(const CompileOptions &options, MLIRContext *context) {
+  FailureOr<Compilation> compilation = planModel(options, context);
+  if (failed(compilation) || failed(emitKernels(*compilation->module, workersOf(options))))
+    return failure();
+  return lowerToCommands(*compilation->module, programOptionsOf(options, *compilation));
 }
 
 /// --verify: every graph on random values, its kernels beside the interpreter.
@@ -452,13 +470,12 @@ LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRCont
   if (options.verify && failed(verifyGraphs(module, kernels->get(), cpu, workersOf(options))))
     return failure();
 
-  ProgramOptions programOptions;
-  programOptions.model = llvm::sys::path::filename(options.model).str();
-  programOptions.optimizer = options.optimizer;
-  programOptions.hyperparameters = hyperparameterDefaults(options);
-  programOptions.workers = workersOf(options);
-  programOptions.carried = compilation->carried;
-  FailureOr<Program> program = buildProgram(module, programOptions);
+  FailureOr<OwningOpRef<ModuleOp>> commands = lowerToCommands(module, programOptionsOf(options, *compilation));
+  if (failed(commands))
+    return failure();
+  if (options.emit == "commands")
+    return writeOutput(options.output, toText(commands->get()), context);
+  FailureOr<Program> program = buildProgram(commands->get(), compilation->carried);
   if (failed(program))
     return failure();
   SmallString<256> absolute(options.output); // the linker must not take the name for a flag

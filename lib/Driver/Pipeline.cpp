@@ -1,62 +1,79 @@
 // The pipeline, in the order in which a model goes through it. Read it with the design's section 2 at hand.
+#include "scrimp/Driver/Pipeline.h"
 #include "scrimp/Driver/Compile.h"
+#include "scrimp/Transforms/Passes.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
 
-/// Adds a registered pass by its textual form, so that the pipeline is what `scrimp-opt` would be told.
-static LogicalResult add(PassManager &manager, const Twine &pass) {
-  std::string text = pass.str();
-  return parsePassPipeline(text, manager);
+/// Adds what cleans up after a pass that rewrites the graph.
+static void cleanUp(OpPassManager &manager) {
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
 }
 
-LogicalResult mlir::scrimp::buildPipeline(PassManager &manager, const CompileOptions &options) {
-  auto flag = [](bool value) { return value ? "true" : "false"; };
-
+void mlir::scrimp::buildTrainPipeline(OpPassManager &manager, const TrainPipelineOptions &options) {
   //===-- The forward graph ---------------------------------------------------------------------------------------===//
-  if (options.import.precision == "fp64")
-    if (failed(add(manager, "scrimp-convert-precision{to=f64}")))
-      return failure();
+  if (options.fp64)
+    manager.addPass(createConvertPrecision({"f64"}));
   // Raising needs the folded graph, before autodiff differentiates the pieces one by one.
-  manager.addPass(createCanonicalizerPass());
-  manager.addPass(createCSEPass());
-  if (failed(add(manager, "scrimp-raise-idioms")))
-    return failure();
-  manager.addPass(createCanonicalizerPass());
-  manager.addPass(createCSEPass());
+  cleanUp(manager);
+  manager.addPass(createRaiseIdioms());
+  cleanUp(manager);
 
   //===-- The training graph --------------------------------------------------------------------------------------===//
   // Evaluation is cloned from the forward graph, so before the backward pass joins it.
-  if (failed(add(manager, "scrimp-derive-eval")) || failed(add(manager, "scrimp-mask-eval")) ||
-      failed(add(manager, "scrimp-autodiff")))
-    return failure();
-  manager.addPass(createCanonicalizerPass());
-  manager.addPass(createCSEPass());
-  std::string optimizer = "scrimp-optimizer{kind=" + options.optimizer;
-  optimizer += (Twine(" momentum=") + flag(options.momentum)).str();
-  optimizer += (Twine(" nesterov=") + flag(options.nesterov)).str();
-  optimizer += (Twine(" clip-grad-norm=") + flag(options.clipGradNorm)).str();
-  optimizer += (Twine(" wait-for-norm=") + flag(options.skipNonfiniteGrad)).str();
-  if (!options.noDecay.empty())
-    optimizer += " no-decay=" + llvm::join(options.noDecay, ",");
-  if (failed(add(manager, optimizer + "}")))
-    return failure();
-  manager.addPass(createCanonicalizerPass());
-  manager.addPass(createCSEPass());
+  manager.addPass(createDeriveEval());
+  manager.addPass(createMaskEval());
+  manager.addPass(createAutodiff());
+  cleanUp(manager);
+  OptimizerOptions optimizer;
+  optimizer.kind = options.optimizer;
+  optimizer.momentum = options.momentum;
+  optimizer.nesterov = options.nesterov;
+  optimizer.clipGradNorm = options.clipGradNorm;
+  optimizer.waitForNorm = options.waitForNorm;
+  optimizer.noDecay.assign(options.noDecay.begin(), options.noDecay.end());
+  manager.addPass(createOptimizer(optimizer));
+  cleanUp(manager);
 
   //===-- The plan ------------------------------------------------------------------------------------------------===//
-  if (failed(add(manager, "scrimp-widen-library-ops")))
-    return failure();
+  manager.addPass(createWidenLibraryOps());
   // Bits are decided from here on: what follows only groups, orders and places.
-  if (failed(add(manager, Twine("scrimp-form-kernels{fuse=") + flag(options.fuse) + "}")))
-    return failure();
+  manager.addPass(createFormKernels({options.fuse}));
   // Fusion may have carried an op past the update of what it reads; keep-order undoes that and no more.
-  if (failed(add(manager, Twine("func.func(scrimp-schedule{keep-order=") + flag(!options.schedule) + "})")))
-    return failure();
-  return add(manager, "scrimp-plan-memory{workers=" + Twine(workersOf(options)) + "}");
+  ScheduleOptions schedule;
+  schedule.keepOrder = !options.schedule;
+  schedule.workers = options.workers;
+  manager.addNestedPass<func::FuncOp>(createSchedule(schedule));
+  PlanMemoryOptions plan;
+  plan.workers = options.workers;
+  manager.addPass(createPlanMemory(plan));
+}
+
+void mlir::scrimp::buildPipeline(PassManager &manager, const CompileOptions &options) {
+  TrainPipelineOptions pipeline;
+  pipeline.fp64 = options.import.precision == "fp64";
+  pipeline.optimizer = options.optimizer;
+  pipeline.momentum = options.momentum;
+  pipeline.nesterov = options.nesterov;
+  pipeline.clipGradNorm = options.clipGradNorm;
+  pipeline.waitForNorm = options.skipNonfiniteGrad;
+  pipeline.noDecay = ArrayRef(options.noDecay);
+  pipeline.fuse = options.fuse;
+  pipeline.schedule = options.schedule;
+  pipeline.workers = workersOf(options);
+  buildTrainPipeline(manager, pipeline);
+}
+
+void mlir::scrimp::registerTrainPipeline() {
+  PassPipelineRegistration<TrainPipelineOptions>(
+      "scrimp-train-pipeline",
+      "From an imported model to the plan of its training: what scrimp-compile --emit mlir does", buildTrainPipeline);
 }
 
 std::vector<std::pair<std::string, double>> mlir::scrimp::hyperparameterDefaults(const CompileOptions &options) {

@@ -58,6 +58,15 @@ LogicalResult mlir::scrimp::printParameters(const CompileOptions &options, MLIRC
   return success();
 }
 
+LogicalResult mlir::scrimp::printCommands(const CompileOptions &options, MLIRContext *context, raw_ostream &os) {
+  FailureOr<OwningOpRef<ModuleOp>> commands = buildCommands(options, context);
+  if (failed(commands))
+    return failure();
+  commands->get().print(os);
+  os << "\n";
+  return success();
+}
+
 /// Bytes as a person reads them.
 static std::string humanBytes(int64_t bytes) {
   std::string text;

@@ -1,11 +1,9 @@
+// The serialisation of scrimp.cmd ops. The module says all of it: one op, one table.
 #include "scrimp/Driver/Program.h"
 
-#include "Addresses.h"
-#include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Analysis/Aliases.h"
 
 #include "scrimp/runtime/program_generated.h"
-#include "llvm/ADT/StringSet.h"
-#include "llvm/Support/xxhash.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -13,11 +11,7 @@ namespace fb = ::scrimp::program;
 using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 
-static constexpr uint32_t kProgramVersion = 2;
-
-int64_t mlir::scrimp::tensorBytes(RankedTensorType type) {
-  return type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-}
+static constexpr uint32_t kProgramVersion = 3;
 
 static fb::DType dtypeOf(Type type) {
   if (type.isF32())
@@ -40,364 +34,239 @@ static fb::DType dtypeOf(Type type) {
   }
 }
 
-/// The user's name for an op: the innermost name of its location.
-static std::string locationName(Location loc) {
-  std::string name;
-  loc->walk([&](Location inner) {
-    if (auto named = dyn_cast<NameLoc>(inner); named && name.empty())
-      name = named.getName().str();
-    return WalkResult::advance();
-  });
-  return name;
+/// The element type of a tensor, or the type itself.
+static fb::DType dtypeOfTensor(Type type) { return dtypeOf(getElementTypeOrSelf(type)); }
+
+/// The member of an enum of the schema with that name. Fails after an error at `op`.
+template <typename Enum> static FailureOr<Enum> enumOf(Operation *op, StringRef name, const char *(*nameOf)(Enum)) {
+  for (int k = static_cast<int>(Enum::MIN); k <= static_cast<int>(Enum::MAX); ++k)
+    if (name == nameOf(static_cast<Enum>(k)))
+      return static_cast<Enum>(k);
+  return op->emitError() << "'" << name << "' is not known to the runtime";
 }
 
 namespace {
-/// Builds the tables of one program.
 class ProgramWriter {
 public:
-  ProgramWriter(ModuleOp module, const ProgramOptions &options) : module(module), options(options) {}
-  FailureOr<Program> write();
+  explicit ProgramWriter(ArrayRef<CarriedTensor> carried) : carriedSources(carried) {}
+  FailureOr<Program> write(CmdProgramOp op);
 
 private:
-  LogicalResult addFunction(func::FuncOp function);
-  LogicalResult addArgument(func::FuncOp function, unsigned index);
-  void addTensor(StringRef name, ArrayAttr aliases, RankedTensorType type, int64_t offset, fb::TensorRole role,
-                 DictionaryAttr init, StringRef reason, DenseElementsAttr constant = {});
-  void addCarried(const CarriedTensor &tensor);
-  void takeName(StringRef name) {
-    if (!tensorNames.insert(name).second)
-      repeated = name;
-  }
-  LogicalResult addCommand(Operation &op, const Addresses &addresses, std::vector<Offset<fb::Command>> &commands);
-  FailureOr<uint32_t> kernelIndex(Operation &op, size_t buffers);
+  using Text = Offset<flatbuffers::String>;
+  using Commands = Offset<flatbuffers::Vector<Offset<fb::Command>>>;
 
-  ModuleOp module;
-  const ProgramOptions &options;
+  LogicalResult write(CmdSegmentOp op);
+  LogicalResult write(CmdTensorOp op);
+  LogicalResult write(CmdCarriedOp op);
+  void write(CmdInputOp op);
+  LogicalResult write(CmdGraphOp op);
+  FailureOr<Commands> writeCommands(Block &block);
+  FailureOr<Offset<fb::Command>> writeCommand(Operation &op);
+  Offset<fb::Range> range(RangeAttr attr);
+  Offset<flatbuffers::Vector<Offset<fb::Range>>> ranges(ArrayAttr attr);
+  Text text(StringRef value) { return builder.CreateString(value.str()); }
+  /// The user's name for what a command computes.
+  Text location(Operation &op);
+
+  ArrayRef<CarriedTensor> carriedSources;
   FlatBufferBuilder builder;
   Program program;
-  llvm::StringSet<> tensorNames;
-  std::string repeated;          // the last name that two tensors have
-  llvm::StringMap<int64_t> seen; // names of arguments already in the tables
+  llvm::DenseMap<Attribute, Offset<fb::Range>> knownRanges; // equal ranges are one table
   llvm::StringMap<uint32_t> kernelIndices;
-  int64_t batch = 0, tokensPerSample = 0;
+  std::vector<Offset<fb::Segment>> segments;
   std::vector<Offset<fb::Tensor>> tensors;
   std::vector<Offset<fb::Carried>> carried;
   std::vector<Offset<fb::Input>> inputs;
   std::vector<Offset<fb::Scalar>> scalars;
+  std::vector<Offset<fb::Hyperparameter>> hyperparameters;
   std::vector<Offset<fb::Graph>> graphs;
   std::vector<Offset<fb::Kernel>> kernels;
 };
 } // namespace
 
-void ProgramWriter::addTensor(StringRef name, ArrayAttr aliases, RankedTensorType type, int64_t offset,
-                              fb::TensorRole role, DictionaryAttr init, StringRef reason, DenseElementsAttr constant) {
-  StringRef kind = "zeros";
-  double a = 0, b = 0;
-  if (init) {
-    if (auto attr = init.getAs<StringAttr>("kind"))
-      kind = attr.getValue();
-    if (auto attr = init.getAs<FloatAttr>("a"))
-      a = attr.getValueAsDouble();
-    if (auto attr = init.getAs<FloatAttr>("b"))
-      b = attr.getValueAsDouble();
-  }
-  fb::InitKind initKind = fb::InitKind::zeros;
-  uint64_t weightsOffset = 0;
-  for (int k = static_cast<int>(fb::InitKind::MIN); k <= static_cast<int>(fb::InitKind::MAX); ++k)
-    if (kind == fb::EnumNameInitKind(static_cast<fb::InitKind>(k)))
-      initKind = static_cast<fb::InitKind>(k);
-  if (constant)
-    initKind = fb::InitKind::file;
-  if (initKind == fb::InitKind::file) {
-    weightsOffset = program.storedBytes;
-    program.stored.push_back({name.str(), type, program.storedBytes, tensorBytes(type), constant});
-    program.storedBytes += tensorBytes(type);
-  }
-  std::vector<Offset<flatbuffers::String>> names;
-  takeName(name);
-  if (aliases)
-    for (Attribute alias : aliases) {
-      StringRef further = cast<StringAttr>(alias).getValue();
-      names.push_back(builder.CreateString(further.str()));
-      takeName(further);
-    }
-  std::vector<int64_t> shape(type.getShape());
-  tensors.push_back(fb::CreateTensor(builder, builder.CreateString(name.str()), builder.CreateVector(names),
-                                     dtypeOf(type.getElementType()), builder.CreateVector(shape), offset, role,
-                                     initKind, a, b, weightsOffset, builder.CreateString(reason.str())));
+ProgramWriter::Text ProgramWriter::location(Operation &op) {
+  std::string name = userNameOf(&op);
+  return text(name == op.getName().getStringRef() ? "" : name);
 }
 
-void ProgramWriter::addCarried(const CarriedTensor &tensor) {
-  std::vector<Offset<flatbuffers::String>> aliases;
-  for (StringRef name : tensor.names) {
-    takeName(name);
-    if (name != tensor.names[0])
-      aliases.push_back(builder.CreateString(name.str()));
-  }
-  const WeightSource &source = tensor.source;
-  int64_t bytes = source.getLength();
-  carried.push_back(fb::CreateCarried(builder, builder.CreateString(tensor.names[0]), builder.CreateVector(aliases),
-                                      builder.CreateString(source.typeName),
-                                      builder.CreateVector(source.shape.data(), source.shape.size()), bytes,
-                                      program.storedBytes));
-  program.stored.push_back({tensor.names[0], {}, program.storedBytes, bytes, {}, &source});
-  program.storedBytes += bytes;
-}
-
-LogicalResult ProgramWriter::addArgument(func::FuncOp function, unsigned index) {
-  auto attr = [&]<typename T>(StringRef name, T) { return function.getArgAttrOfType<T>(index, name); };
-  auto type = cast<RankedTensorType>(function.getArgument(index).getType());
-  auto name = attr(ScrimpDialect::kName, StringAttr());
-  auto scalar = attr(ScrimpDialect::kScalar, StringAttr());
-  std::string key = scalar ? "scalar " + scalar.str() : name ? name.str() : "";
-  if (key.empty())
-    return function.emitError() << "argument " << index << " has neither scrimp.name nor scrimp.scalar";
-  int64_t offset = attr("scrimp.offset", IntegerAttr()).getInt();
-  if (auto [it, isNew] = seen.try_emplace(key, offset); !isNew) {
-    if (it->second != offset)
-      return function.emitError() << "'" << key << "' lies at " << offset << " here and at " << it->second
-                                  << " in another function";
-    return success();
-  }
-  if (scalar) {
-    scalars.push_back(
-        fb::CreateScalar(builder, builder.CreateString(scalar.str()), dtypeOf(type.getElementType()), offset));
-    return success();
-  }
-  if (auto batchDim = attr(ScrimpDialect::kInput, IntegerAttr())) {
-    int64_t begin = 0, end = 0, dim = batchDim.getInt();
-    if (auto valid = attr("scrimp.valid", DenseI64ArrayAttr())) {
-      begin = valid[0];
-      end = valid[1];
-    }
-    auto ignore = attr("scrimp.ignore", IntegerAttr());
-    std::vector<int64_t> shape(type.getShape());
-    if (dim >= 0 && dim < type.getRank()) {
-      batch = std::max(batch, shape[dim]);
-      // Token ids: an integer for every position of a sample.
-      if (type.getElementTypeBitWidth() >= 32 && type.getElementType().isInteger() && type.getRank() == 2 && dim == 0 &&
-          shape[1] > 1)
-        tokensPerSample = std::max(tokensPerSample, shape[1]);
-    }
-    inputs.push_back(fb::CreateInput(builder, builder.CreateString(name.str()), dtypeOf(type.getElementType()),
-                                     builder.CreateVector(shape), dim, offset, begin, end, bool(ignore),
-                                     ignore ? ignore.getInt() : 0));
-    return success();
-  }
-  auto param = attr(ScrimpDialect::kParam, StringAttr());
-  bool isState = bool(function.getArgAttr(index, ScrimpDialect::kState));
-  if (!param && !isState)
-    return function.emitError() << "argument '" << key << "' has no role";
-  auto members = attr("scrimp.members", ArrayAttr());
-  fb::TensorRole role =
-      !isState  ? (param.getValue() == "frozen" ? fb::TensorRole::frozen_parameter : fb::TensorRole::parameter)
-      : members ? fb::TensorRole::optimizer_state
-                : fb::TensorRole::buffer;
-  if (!members) {
-    auto reason = attr("scrimp.reason", StringAttr());
-    addTensor(key, attr("scrimp.aliases", ArrayAttr()), type, offset, role, attr("scrimp.init", DictionaryAttr()),
-              reason ? reason.getValue() : "");
-    return success();
-  }
-  int64_t elementBytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-  for (Attribute entry : members) {
-    auto member = cast<DictionaryAttr>(entry);
-    SmallVector<int64_t> shape;
-    if (auto dense = member.getAs<DenseI64ArrayAttr>("shape"))
-      shape.assign(dense.asArrayRef().begin(), dense.asArrayRef().end());
-    auto reason = member.getAs<StringAttr>("reason");
-    addTensor(member.getAs<StringAttr>("name").getValue(), member.getAs<ArrayAttr>("aliases"),
-              RankedTensorType::get(shape, type.getElementType()),
-              offset + member.getAs<IntegerAttr>("offset").getInt() * elementBytes, role,
-              member.getAs<DictionaryAttr>("init"), reason ? reason.getValue() : "");
-  }
-  return success();
-}
-
-FailureOr<uint32_t> ProgramWriter::kernelIndex(Operation &op, size_t buffers) {
-  auto symbol = op.getAttrOfType<StringAttr>("scrimp.symbol");
-  if (!symbol)
-    return op.emitError() << "has no code";
-  auto [it, isNew] = kernelIndices.try_emplace(symbol.getValue(), kernels.size());
+Offset<fb::Range> ProgramWriter::range(RangeAttr attr) {
+  auto [known, isNew] = knownRanges.try_emplace(attr);
   if (isNew) {
-    kernels.push_back(fb::CreateKernel(builder, builder.CreateString(symbol.str()), buffers));
-    program.kernels.push_back(symbol.str());
+    Offset<flatbuffers::Vector<int64_t>> strides;
+    if (!attr.getStrides().empty())
+      strides = builder.CreateVector(attr.getStrides().data(), attr.getStrides().size());
+    known->second = fb::CreateRange(builder, attr.getOffset(), attr.getBytes(), strides, attr.getRankStride(),
+                                    static_cast<fb::MemorySpace>(attr.getSpace()));
   }
-  return it->second;
+  return known->second;
 }
 
-LogicalResult ProgramWriter::addCommand(Operation &op, const Addresses &addresses,
-                                        std::vector<Offset<fb::Command>> &commands) {
-  std::vector<fb::Range> buffers;
-  for (Value value : llvm::concat<Value>(llvm::to_vector(op.getOperands()), llvm::to_vector(op.getResults())))
-    buffers.emplace_back(addresses.get(value), tensorBytes(tensorType(value)));
-  // Workspaces: pairs of offset and bytes.
-  if (auto workspace = op.getAttrOfType<DenseI64ArrayAttr>("scrimp.workspace")) {
-    auto types = [&] {
-      if (auto kernel = dyn_cast<KernelOp>(op))
-        return kernel.getWorkspaceTypes(options.workers);
-      SmallVector<RankedTensorType> all;
-      for (Operation &inner : op.getRegion(0).front())
-        if (auto kernel = dyn_cast<KernelOp>(inner))
-          llvm::append_range(all, kernel.getWorkspaceTypes(options.workers));
-      return all;
-    }();
-    for (auto [offset, type] : llvm::zip(workspace.asArrayRef(), types))
-      buffers.emplace_back(offset, tensorBytes(type));
-  }
-  auto location = builder.CreateString(locationName(op.getLoc()));
-  auto kernel = dyn_cast<KernelOp>(op);
-  if (kernel && kernel.getKernelFamily() == KernelFamily::Library) {
-    LibraryCall call = kernel.getLibraryCall();
-    // The library counts in 32 bits.
-    for (Type type :
-         llvm::concat<const Type>(SmallVector<Type>(op.getOperandTypes()), SmallVector<Type>(op.getResultTypes())))
-      for (int64_t size : cast<RankedTensorType>(type).getShape())
-        if (size > INT32_MAX)
-          return op.emitError() << "has a dimension of " << size << ", but '" << call.function << "' takes at most "
-                                << INT32_MAX << "; try a smaller batch";
-    std::vector<int64_t> ints(call.ints.begin(), call.ints.end());
-    std::vector<double> floats(call.floats.begin(), call.floats.end());
-    auto body = fb::CreateCall(builder, builder.CreateString(call.function), builder.CreateVectorOfStructs(buffers),
-                               builder.CreateVector(ints), builder.CreateVector(floats),
-                               dtypeOf(tensorType(op.getResult(0)).getElementType()), location);
-    commands.push_back(fb::CreateCommand(builder, fb::CommandBody::Call, body.Union()));
-    return success();
-  }
-  auto units = op.getAttrOfType<IntegerAttr>("scrimp.units"), grain = op.getAttrOfType<IntegerAttr>("scrimp.grain");
-  FailureOr<uint32_t> index = kernelIndex(op, buffers.size());
-  if (failed(index))
+Offset<flatbuffers::Vector<Offset<fb::Range>>> ProgramWriter::ranges(ArrayAttr attr) {
+  std::vector<Offset<fb::Range>> list;
+  for (auto each : attr.getAsRange<RangeAttr>())
+    list.push_back(range(each));
+  return builder.CreateVector(list);
+}
+
+LogicalResult ProgramWriter::write(CmdSegmentOp op) {
+  FailureOr<fb::SegmentKind> kind = enumOf(op, op.getName(), fb::EnumNameSegmentKind);
+  if (succeeded(kind))
+    segments.push_back(fb::CreateSegment(builder, *kind, op.getPlace().getOffset(), op.getPlace().getBytes()));
+  return success(succeeded(kind));
+}
+
+LogicalResult ProgramWriter::write(CmdTensorOp op) {
+  FailureOr<fb::TensorRole> role = enumOf(op, op.getRole(), fb::EnumNameTensorRole);
+  FailureOr<fb::InitKind> init = enumOf(op, op.getInit(), fb::EnumNameInitKind);
+  if (failed(role) || failed(init))
     return failure();
-  auto body = fb::CreateLaunch(builder, *index, builder.CreateVectorOfStructs(buffers), units.getInt(), grain.getInt(),
-                               location);
-  commands.push_back(fb::CreateCommand(builder, fb::CommandBody::Launch, body.Union()));
+  auto type = cast<RankedTensorType>(op.getType());
+  int64_t weightsOffset = op.getWeightsOffset().value_or(0);
+  if (*init == fb::InitKind::file)
+    program.stored.push_back(
+        {op.getName().str(), type, weightsOffset, bytesOf(type), cast_or_null<DenseElementsAttr>(op.getValueAttr())});
+  std::vector<Text> aliases;
+  for (auto alias : op.getAliases().getAsRange<StringAttr>())
+    aliases.push_back(text(alias.getValue()));
+  std::vector<int64_t> shape(type.getShape());
+  tensors.push_back(fb::CreateTensor(builder, text(op.getName()), builder.CreateVector(aliases), dtypeOfTensor(type),
+                                     builder.CreateVector(shape), op.getOffset(), *role, *init,
+                                     op.getA().convertToDouble(), op.getB().convertToDouble(), weightsOffset,
+                                     text(op.getReason())));
   return success();
 }
 
-/// The op after which the loss is known; null if it is an argument or a view of one.
-static Operation *lossProducer(func::FuncOp function, Value &loss) {
-  for (auto [i, value] : llvm::enumerate(function.getBody().front().getTerminator()->getOperands())) {
-    auto output = function.getResultAttrOfType<StringAttr>(i, ScrimpDialect::kOutput);
-    if (!output || output.getValue() != "loss")
-      continue;
-    loss = value;
-    Operation *op = value.getDefiningOp();
-    while (op && isa<AliasOp>(op))
-      op = op->getOperand(cast<AliasOp>(op).getAliasOperand()).getDefiningOp();
-    return op;
-  }
-  return nullptr;
+LogicalResult ProgramWriter::write(CmdCarriedOp op) {
+  auto *source = llvm::find_if(carriedSources, [&](const CarriedTensor &t) { return t.names[0] == op.getName(); });
+  if (source == carriedSources.end())
+    return op.emitOpError() << "there are no bytes for '" << op.getName() << "'";
+  int64_t offset = op.getWeightsOffset(), bytes = op.getBytes();
+  program.stored.push_back({op.getName().str(), {}, offset, bytes, {}, &source->source});
+  std::vector<Text> aliases;
+  for (auto alias : op.getAliases().getAsRange<StringAttr>())
+    aliases.push_back(text(alias.getValue()));
+  carried.push_back(fb::CreateCarried(builder, text(op.getName()), builder.CreateVector(aliases), text(op.getDtype()),
+                                      builder.CreateVector(op.getShape().data(), op.getShape().size()), bytes, offset));
+  return success();
 }
 
-LogicalResult ProgramWriter::addFunction(func::FuncOp function) {
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (failed(addArgument(function, i)))
+void ProgramWriter::write(CmdInputOp op) {
+  std::optional<ArrayRef<int64_t>> valid = op.getValid();
+  std::vector<int64_t> shape(cast<RankedTensorType>(op.getType()).getShape());
+  inputs.push_back(fb::CreateInput(builder, text(op.getName()), dtypeOfTensor(op.getType()),
+                                   builder.CreateVector(shape), op.getBatchDim(), op.getOffset(),
+                                   valid ? (*valid)[0] : 0, valid ? (*valid)[1] : 0, op.getIgnore().has_value(),
+                                   op.getIgnore().value_or(0)));
+}
+
+/// The command of one op. Fails after an error at an op that is none.
+FailureOr<Offset<fb::Command>> ProgramWriter::writeCommand(Operation &op) {
+  auto command = [&](fb::CommandBody kind, auto body) { return fb::CreateCommand(builder, kind, body.Union()); };
+  if (auto launch = dyn_cast<CmdLaunchOp>(op))
+    return command(fb::CommandBody::Launch,
+                   fb::CreateLaunch(builder, kernelIndices.lookup(launch.getKernel()), ranges(launch.getBuffers()),
+                                    launch.getUnits(), launch.getGrain(), location(op)));
+  if (auto call = dyn_cast<CmdCallOp>(op)) {
+    auto ints = builder.CreateVector(call.getInts().data(), call.getInts().size());
+    auto floats = builder.CreateVector(call.getFloats().data(), call.getFloats().size());
+    return command(fb::CommandBody::Call, fb::CreateCall(builder, text(call.getFunction()), ranges(call.getBuffers()),
+                                                         ints, floats, dtypeOfTensor(call.getType()), location(op)));
+  }
+  if (auto copy = dyn_cast<CmdCopyOp>(op))
+    return command(fb::CommandBody::Copy, fb::CreateCopy(builder, range(copy.getSource()), range(copy.getTarget())));
+  if (auto check = dyn_cast<CmdCheckFiniteOp>(op)) {
+    FailureOr<fb::CheckKind> kind = enumOf(&op, check.getKind(), fb::EnumNameCheckKind);
+    if (failed(kind))
       return failure();
-  FailureOr<Addresses> addresses = Addresses::compute(function);
-  if (failed(addresses))
-    return failure();
-  Value loss;
-  Operation *lossOp = lossProducer(function, loss);
-  bool updatesSomething = llvm::any_of(llvm::seq(function.getNumResults()), [&](unsigned i) {
-    return bool(function.getResultAttr(i, ScrimpDialect::kUpdates));
-  });
+    return command(fb::CommandBody::CheckFinite,
+                   fb::CreateCheckFinite(builder, *kind, text(check.getName()), dtypeOfTensor(check.getType()),
+                                         check.getOffset()));
+  }
+  if (auto repeat = dyn_cast<CmdRepeatOp>(op)) {
+    FailureOr<Commands> inner = writeCommands(repeat.getBody().front());
+    if (failed(inner))
+      return failure();
+    return command(fb::CommandBody::Repeat,
+                   fb::CreateRepeat(builder, repeat.getCount(), range(repeat.getIndex()), *inner, location(op)));
+  }
+  if (auto conditional = dyn_cast<CmdConditionalOp>(op)) {
+    FailureOr<Commands> inner = writeCommands(conditional.getBody().front());
+    if (failed(inner))
+      return failure();
+    return command(fb::CommandBody::Conditional,
+                   fb::CreateConditional(builder, range(conditional.getCondition()), *inner, location(op)));
+  }
+  return op.emitOpError() << "is no command that the runtime knows";
+}
+
+FailureOr<ProgramWriter::Commands> ProgramWriter::writeCommands(Block &block) {
   std::vector<Offset<fb::Command>> commands;
-  auto addCheck = [&](fb::CheckKind kind, StringRef name, Value value) {
-    auto check = fb::CreateCheckFinite(builder, kind, builder.CreateString(name.str()),
-                                       dtypeOf(tensorType(value).getElementType()), addresses->get(value));
-    commands.push_back(fb::CreateCommand(builder, fb::CommandBody::CheckFinite, check.Union()));
-  };
-  for (Operation &op : function.getBody().front().without_terminator()) {
-    if (auto check = dyn_cast<CheckFiniteOp>(op)) {
-      addCheck(fb::CheckKind::gradient, check.getOf(), check.getY());
+  for (Operation &op : block) {
+    if (isa<CmdOutputOp>(op))
       continue;
-    }
-    auto kernel = dyn_cast<KernelOp>(op);
-    if (kernel && kernel.getKernelFamily() == KernelFamily::View)
-      continue;
-    if (auto constant = dyn_cast<ConstantOp>(op)) {
-      int64_t offset = addresses->get(constant);
-      std::string name = "constant." + std::to_string(offset);
-      if (seen.try_emplace(name, offset).second)
-        addTensor(name, {}, tensorType(constant), offset, fb::TensorRole::constant, {}, "a constant of the graph",
-                  cast<DenseElementsAttr>(constant.getValue()));
-      continue;
-    }
-    if (failed(addCommand(op, *addresses, commands)))
+    FailureOr<Offset<fb::Command>> command = writeCommand(op);
+    if (failed(command))
       return failure();
-    if (&op == lossOp && updatesSomething)
-      addCheck(fb::CheckKind::loss, "loss", loss);
+    commands.push_back(*command);
   }
+  return builder.CreateVector(commands);
+}
+
+LogicalResult ProgramWriter::write(CmdGraphOp op) {
+  FailureOr<Commands> commands = writeCommands(op.getBody().front());
+  if (failed(commands))
+    return failure();
   std::vector<Offset<fb::Output>> outputs;
-  bool waits = false;
-  for (auto [i, value] : llvm::enumerate(function.getBody().front().getTerminator()->getOperands())) {
-    waits |= bool(function.getResultAttr(i, ScrimpDialect::kGate));
-    if (auto output = function.getResultAttrOfType<StringAttr>(i, ScrimpDialect::kOutput))
-      outputs.push_back(fb::CreateOutput(builder, builder.CreateString(output.str()),
-                                         dtypeOf(tensorType(value).getElementType()), addresses->get(value)));
-  }
-  graphs.push_back(fb::CreateGraph(builder, builder.CreateString(function.getName().str()),
-                                   builder.CreateVector(commands), builder.CreateVector(outputs), waits));
+  for (auto output : op.getBody().front().getOps<CmdOutputOp>())
+    outputs.push_back(
+        fb::CreateOutput(builder, text(output.getName()), dtypeOfTensor(output.getType()), output.getOffset()));
+  graphs.push_back(
+      fb::CreateGraph(builder, text(op.getSymName()), *commands, builder.CreateVector(outputs), op.getUpdatesWait()));
   return success();
 }
 
-FailureOr<Program> ProgramWriter::write() {
-  auto plan = module->getAttrOfType<DictionaryAttr>("scrimp.plan");
-  if (!plan)
-    return module.emitError() << "has no plan; run scrimp-plan-memory";
-  for (auto function : module.getOps<func::FuncOp>())
-    if (failed(addFunction(function)))
-      return failure();
-  for (const CarriedTensor &tensor : options.carried)
-    addCarried(tensor);
-  if (!repeated.empty())
-    return emitError(UnknownLoc::get(module.getContext()))
-           << "two tensors are named '" << repeated << "': one of the model, one that belongs to training (optimizer "
-           << "state takes its parameter's name and adds to it); rename it in the model";
-  std::vector<std::string> unused;
-  if (auto names = module->getAttrOfType<ArrayAttr>("scrimp.unused_inputs"))
-    for (Attribute name : names)
-      unused.push_back(cast<StringAttr>(name).str());
-  std::vector<Offset<fb::Segment>> segments;
-  for (Attribute entry : plan.getAs<ArrayAttr>("segments")) {
-    auto segment = cast<DictionaryAttr>(entry);
-    StringRef name = segment.getAs<StringAttr>("name").getValue();
-    for (int k = static_cast<int>(fb::SegmentKind::MIN); k <= static_cast<int>(fb::SegmentKind::MAX); ++k)
-      if (name == fb::EnumNameSegmentKind(static_cast<fb::SegmentKind>(k)))
-        segments.push_back(fb::CreateSegment(builder, static_cast<fb::SegmentKind>(k),
-                                             segment.getAs<IntegerAttr>("offset").getInt(),
-                                             segment.getAs<IntegerAttr>("bytes").getInt()));
+FailureOr<Program> ProgramWriter::write(CmdProgramOp op) {
+  Block &tables = op.getBody().front();
+  for (auto kernel : tables.getOps<CmdKernelOp>()) {
+    kernelIndices[kernel.getSymName()] = kernels.size();
+    kernels.push_back(fb::CreateKernel(builder, text(kernel.getSymName()), kernel.getBuffers()));
+    program.kernels.push_back(kernel.getSymName().str());
   }
-  std::vector<Offset<fb::Hyperparameter>> hyperparameters;
-  for (auto &[name, value] : options.hyperparameters)
-    hyperparameters.push_back(fb::CreateHyperparameter(builder, builder.CreateString(name), value));
-
-  // The fingerprint is of the model and its plan: equal compiles have equal ones.
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  module.print(os);
-  uint64_t fingerprint = llvm::xxh3_64bits(text);
-
-  bool evalMasks = false;
-  if (auto eval = module.lookupSymbol<func::FuncOp>("eval"))
-    for (unsigned i = 0; i < eval.getNumArguments(); ++i) {
-      auto scalar = eval.getArgAttrOfType<StringAttr>(i, ScrimpDialect::kScalar);
-      evalMasks |= scalar && scalar.getValue() == "valid_samples";
-    }
-  auto root = fb::CreateProgram(
-      builder, kProgramVersion, builder.CreateString(options.model), fingerprint,
-      plan.getAs<IntegerAttr>("arena_bytes").getInt(), /*alignment=*/64, builder.CreateVector(segments),
-      builder.CreateVector(tensors), builder.CreateVector(inputs), builder.CreateVector(scalars),
-      builder.CreateVector(graphs), builder.CreateVector(kernels), builder.CreateVector(hyperparameters),
-      // A step of a model without batched data counts as one sample.
-      builder.CreateString(options.optimizer), std::max<int64_t>(batch, 1), tokensPerSample, options.workers,
-      program.storedBytes,
-      /*eval_drops_partial=*/!evalMasks, builder.CreateVector(carried), builder.CreateVectorOfStrings(unused));
+  for (auto parameter : tables.getOps<CmdHyperparameterOp>())
+    hyperparameters.push_back(
+        fb::CreateHyperparameter(builder, text(parameter.getName()), parameter.getValue().convertToDouble()));
+  for (auto scalar : tables.getOps<CmdScalarOp>())
+    scalars.push_back(
+        fb::CreateScalar(builder, text(scalar.getName()), dtypeOfTensor(scalar.getType()), scalar.getOffset()));
+  for (auto input : tables.getOps<CmdInputOp>())
+    write(input);
+  auto writeAll = [&](auto ops) {
+    return success(llvm::all_of(ops, [&](auto each) { return succeeded(write(each)); }));
+  };
+  if (failed(writeAll(tables.getOps<CmdSegmentOp>())) || failed(writeAll(tables.getOps<CmdTensorOp>())) ||
+      failed(writeAll(tables.getOps<CmdCarriedOp>())) || failed(writeAll(tables.getOps<CmdGraphOp>())))
+    return failure();
+  program.storedBytes = op.getWeightsBytes();
+  std::vector<std::string> unused;
+  if (ArrayAttr names = op.getUnusedInputsAttr())
+    for (auto name : names.getAsRange<StringAttr>())
+      unused.push_back(name.str());
+  auto root =
+      fb::CreateProgram(builder, kProgramVersion, text(op.getModel()), op.getFingerprint(), op.getArenaBytes(),
+                        op.getAlignment(), builder.CreateVector(segments), builder.CreateVector(tensors),
+                        builder.CreateVector(inputs), builder.CreateVector(scalars), builder.CreateVector(graphs),
+                        builder.CreateVector(kernels), builder.CreateVector(hyperparameters), text(op.getOptimizer()),
+                        op.getBatch(), op.getTokensPerSample(), op.getWorkers(), op.getWeightsBytes(),
+                        op.getEvalDropsPartial(), builder.CreateVector(carried), builder.CreateVectorOfStrings(unused));
   builder.Finish(root, fb::ProgramIdentifier());
   program.bytes.assign(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
   return std::move(program);
 }
 
-FailureOr<Program> mlir::scrimp::buildProgram(ModuleOp module, const ProgramOptions &options) {
-  return ProgramWriter(module, options).write();
+FailureOr<Program> mlir::scrimp::buildProgram(ModuleOp commands, ArrayRef<CarriedTensor> carried) {
+  auto programs = commands.getOps<CmdProgramOp>();
+  if (!llvm::hasSingleElement(programs))
+    return commands.emitError() << "holds " << std::distance(programs.begin(), programs.end())
+                                << " programs, expected one";
+  return ProgramWriter(carried).write(*programs.begin());
 }

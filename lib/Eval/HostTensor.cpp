@@ -1,5 +1,7 @@
 #include "scrimp/Eval/HostTensor.h"
 
+#include "scrimp/Dialect/AliasTypes.h"
+
 #include "llvm/ADT/APFloat.h"
 
 using namespace mlir;
@@ -116,9 +118,7 @@ SmallVector<int64_t> mlir::scrimp::rowMajorStrides(ArrayRef<int64_t> shape) {
 }
 
 void mlir::scrimp::forEachIndex(ArrayRef<int64_t> shape, function_ref<void(ArrayRef<int64_t>, int64_t)> fn) {
-  int64_t size = 1;
-  for (int64_t dim : shape)
-    size *= dim;
+  int64_t size = productOf(shape);
   SmallVector<int64_t> index(shape.size(), 0);
   for (int64_t linear = 0; linear < size; ++linear) {
     fn(index, linear);

@@ -103,7 +103,7 @@ void ParameterAnalysis::partByModules() {
 }
 
 /// The bytes of a weight, read into `buffer` when they lie in another file.
-static StringRef bytesOf(const WeightSource &source, std::string &buffer, Location loc) {
+static StringRef weightBytesOf(const WeightSource &source, std::string &buffer, Location loc) {
   if (!source.isExternal())
     return source.bytes;
   buffer.resize(source.length);
@@ -124,9 +124,9 @@ std::optional<size_t> ParameterAnalysis::equalTranspose(const Candidate &candida
         parameter.source->transposed || parameter.shape[0] != candidate.shape[1] ||
         parameter.shape[1] != candidate.shape[0])
       continue;
-    mine = mine.empty() ? bytesOf(*candidate.source, mineBuffer, loc) : mine;
+    mine = mine.empty() ? weightBytesOf(*candidate.source, mineBuffer, loc) : mine;
     std::string otherBuffer;
-    StringRef other = bytesOf(*parameter.source, otherBuffer, loc);
+    StringRef other = weightBytesOf(*parameter.source, otherBuffer, loc);
     int64_t rows = candidate.shape[0], columns = candidate.shape[1];
     bool equal = !mine.empty() && mine.size() == other.size();
     for (int64_t r = 0; equal && r < rows; ++r)

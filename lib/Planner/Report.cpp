@@ -88,7 +88,7 @@ private:
   static llvm::DenseMap<int64_t, std::string> piecesOf(Value bucket, const MemoryUse &use, const Aliases &aliases) {
     llvm::DenseMap<int64_t, std::string> pieces;
     for (Operation *op : use.ops)
-      if (isViewLike(op) && llvm::is_contained(op->getOperands(), bucket))
+      if (isViewLike(op) && aliases.getRoot(op->getResult(0)) == bucket)
         pieces.try_emplace(aliases.getPlace(op->getResult(0)).offset, userLocation(op->getLoc()));
     return pieces;
   }
@@ -104,13 +104,11 @@ private:
     llvm::DenseMap<int64_t, std::string> pieces;
     if (members)
       pieces = piecesOf(block.root, use, aliases);
-    int64_t elementBytes = llvm::divideCeil(tensorType(block.root).getElementTypeBitWidth(), 8);
+    int64_t elementBytes = elementBytesOf(tensorType(block.root).getElementType());
     for (Attribute entry : members ? members.getValue() : ArrayRef<Attribute>()) {
       auto member = cast<DictionaryAttr>(entry);
-      int64_t bytes = elementBytes;
-      if (auto shape = member.getAs<DenseI64ArrayAttr>("shape"))
-        for (int64_t size : shape.asArrayRef())
-          bytes *= size;
+      auto shape = member.getAs<DenseI64ArrayAttr>("shape");
+      int64_t bytes = elementBytes * (shape ? productOf(shape) : 1);
       auto piece = pieces.find(member.getAs<IntegerAttr>("offset").getInt() * elementBytes);
       persistent.push_back({member.getAs<StringAttr>("name").getValue().str(),
                             piece == pieces.end() ? location : piece->second, kind, bytes});
@@ -135,18 +133,39 @@ private:
       if (!segment)
         continue;
       const Tenant *tenant = block.getTenantAt(step);
-      Operation *owner = tenant ? tenant->root.getDefiningOp() : block.workspaceOf;
-      atPeak.push_back({userNameOf(owner), userLocation(owner->getLoc()), stringifySegment(*segment), block.bytes});
+      atPeak.push_back({tenant ? userNameOf(tenant->root) : userNameOf(block.workspaceOf),
+                        userLocation(tenant ? tenant->root.getLoc() : block.workspaceOf->getLoc()),
+                        stringifySegment(*segment), block.bytes});
     }
+  }
+
+  /// What a value is computed from: operands, and through bodies what the arguments stand for and what is yielded.
+  static void visitSources(Value value, function_ref<void(Value)> visit) {
+    if (auto result = dyn_cast<OpResult>(value)) {
+      if (auto body = dyn_cast<BodyOp>(result.getOwner()))
+        visit(body.getBodyBlock().getTerminator()->getOperand(result.getResultNumber()));
+      else
+        llvm::for_each(result.getOwner()->getOperands(), visit);
+      return;
+    }
+    auto argument = cast<BlockArgument>(value);
+    auto body = dyn_cast<BodyOp>(argument.getOwner()->getParentOp());
+    if (!body)
+      return;
+    BodyArgument means = body.getBodyArgument(argument.getArgNumber());
+    if (means.kind != BodyArgument::Index)
+      visit(body->getOperand(means.operand));
+    if (means.kind == BodyArgument::Carried)
+      visit(argument.getOwner()->getTerminator()->getOperand(means.result));
   }
 
   void addFlops(func::FuncOp function, const MemoryUse &use) {
     hasFlops = true;
-    llvm::SmallDenseSet<Operation *> forward;
-    SmallVector<Operation *> worklist;
+    llvm::SmallDenseSet<Value> forward; // what the loss depends on
+    SmallVector<Value> worklist;
     auto visit = [&](Value value) {
-      if (Operation *op = value.getDefiningOp(); op && forward.insert(op).second)
-        worklist.push_back(op);
+      if (forward.insert(value).second)
+        worklist.push_back(value);
     };
     for (auto [i, value] : llvm::enumerate(use.ops.back()->getOperands())) {
       auto output = function.getResultAttrOfType<StringAttr>(i, ScrimpDialect::kOutput);
@@ -154,12 +173,18 @@ private:
         visit(value);
     }
     while (!worklist.empty())
-      for (Value operand : worklist.pop_back_val()->getOperands())
-        visit(operand);
+      visitSources(worklist.pop_back_val(), visit);
     int64_t counts[2] = {};
-    for (Operation *op : use.ops)
-      if (auto cost = dyn_cast<CostOp>(op))
-        counts[!forward.contains(op)] += cost.getFlops();
+    for (Operation *op : use.ops) {
+      auto cost = dyn_cast<CostOp>(op);
+      if (!cost || isa<BodyOp>(op)) // what is inside is counted
+        continue;
+      int64_t times = 1;
+      for (Operation *parent = op->getParentOp(); parent != function; parent = parent->getParentOp())
+        times *= cast<BodyOp>(parent).getIterations();
+      bool isForward = llvm::any_of(op->getResults(), [&](Value result) { return forward.contains(result); });
+      counts[!isForward] += times * cost.getFlops();
+    }
     flops = Object{{"forward", counts[0]}, {"backward", counts[1]}, {"recompute", 0}};
   }
 

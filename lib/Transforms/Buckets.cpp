@@ -5,12 +5,8 @@
 using namespace mlir;
 using namespace mlir::scrimp;
 
-/// A cache line, and the widest vector.
-static constexpr int64_t kAlignment = 64;
-
 static int64_t alignedElements(Type elementType, int64_t elements) {
-  int64_t bytes = llvm::divideCeil(elementType.getIntOrFloatBitWidth(), 8);
-  return llvm::alignTo(elements, kAlignment / bytes);
+  return llvm::alignTo(elements, kAlignment / elementBytesOf(elementType));
 }
 
 static std::string typeName(Type type) {

@@ -53,13 +53,10 @@ struct DeriveEval : scrimp::impl::DeriveEvalBase<DeriveEval> {
     builder.insert(eval);
     eraseUpdates(eval);
     IRRewriter rewriter(&getContext());
-    for (Operation &op : llvm::make_early_inc_range(eval.getBody().front())) {
-      auto trainMode = dyn_cast<TrainModeOp>(op);
-      if (!trainMode)
-        continue;
-      rewriter.setInsertionPoint(&op);
-      rewriter.replaceOp(&op, trainMode.buildEvaluation(rewriter));
-    }
+    eval.walk([&](TrainModeOp op) {
+      rewriter.setInsertionPoint(op);
+      rewriter.replaceOp(op, op.buildEvaluation(rewriter));
+    });
     (void)simplifyRegions(rewriter, eval->getRegions());
     eraseUnreadArguments(eval);
   }

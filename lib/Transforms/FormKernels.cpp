@@ -170,13 +170,26 @@ static void buildKernel(OpBuilder &builder, ArrayRef<Operation *> ops) {
     });
 }
 
+/// An operand that an op updates in place is that op's alone: a free producer that others read too is computed again.
+static void separateUpdatedOperands(Operation *op) {
+  auto alias = dyn_cast<AliasOp>(op);
+  if (!alias || !alias.hasCode())
+    return;
+  for (OpResult result : op->getResults()) {
+    std::optional<Tie> tie = alias.getTie(result.getResultNumber());
+    Operation *producer = tie ? op->getOperand(tie->operand).getDefiningOp() : nullptr;
+    if (!producer || !isFreeProducer(producer) || producer->getResult(0).hasOneUse())
+      continue;
+    op->setOperand(tie->operand, OpBuilder(op).clone(*producer)->getResult(0));
+  }
+}
+
 /// Rejects what neither is a kernel nor needs none.
 static LogicalResult checkOnlyKernels(Block &block) {
   for (Operation &op : block.without_terminator()) {
     auto kernel = dyn_cast<KernelOp>(op);
-    bool isCall =
-        kernel && (kernel.getKernelFamily() == KernelFamily::Library || kernel.getKernelFamily() == KernelFamily::View);
-    if (!isa<KernelRegionOp>(op) && !isCall && !isStoredConstant(&op))
+    bool isCall = isViewLike(&op) || (kernel && kernel.getKernelFamily() == KernelFamily::Library);
+    if (!isa<KernelRegionOp, BodyOp>(op) && !isCall && !isStoredConstant(&op))
       return op.emitError() << "'" << op.getName() << "' has no kernel: it must implement KernelOp, or be lowered "
                             << "before scrimp-form-kernels";
   }
@@ -196,8 +209,16 @@ struct FormKernels : scrimp::impl::FormKernelsBase<FormKernels> {
   LogicalResult formKernels(func::FuncOp function) {
     if (!function.getBody().hasOneBlock())
       return function.emitError() << "a graph has one block, found " << function.getBody().getBlocks().size();
-    Block &block = function.getBody().front();
+    function.walk([](Operation *op) { separateUpdatedOperands(op); });
+    return formKernels(function, function.getBody().front());
+  }
+
+  /// Bodies first: places depend on nothing that this changes.
+  LogicalResult formKernels(func::FuncOp function, Block &block) {
     eraseDead(block);
+    for (Operation &op : block)
+      if (auto body = dyn_cast<BodyOp>(op); body && failed(formKernels(function, body.getBodyBlock())))
+        return failure();
     FailureOr<Aliases> aliases = Aliases::compute(function);
     if (failed(aliases))
       return failure();

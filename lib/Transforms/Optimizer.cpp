@@ -15,8 +15,8 @@ namespace mlir::scrimp {
 
 /// The value whose bytes `value` lies in.
 static Value aliasRoot(Value value) {
-  while (auto alias = value.getDefiningOp<AliasOp>())
-    value = alias->getOperand(alias.getAliasOperand());
+  while (std::optional<Tie> tie = getViewTie(value))
+    value = value.getDefiningOp()->getOperand(tie->operand);
   return value;
 }
 

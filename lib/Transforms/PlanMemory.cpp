@@ -12,14 +12,10 @@
 using namespace mlir;
 using namespace mlir::scrimp;
 
-
 namespace mlir::scrimp {
 #define GEN_PASS_DEF_PLANMEMORY
 #include "scrimp/Transforms/Passes.h.inc"
 } // namespace mlir::scrimp
-
-/// A cache line, and an AVX-512 vector.
-static constexpr int64_t kAlignment = 64;
 
 namespace {
 
@@ -144,8 +140,13 @@ struct PlanMemory : scrimp::impl::PlanMemoryBase<PlanMemory> {
     for (BlockArgument argument : plan.function.getArguments())
       plan.function.setArgAttr(argument.getArgNumber(), "scrimp.offset", builder.getI64IntegerAttr(offsetOf(argument)));
     for (Operation *op : plan.use.ops) {
-      if (isViewLike(op) || op == plan.use.ops.back())
+      if (isViewLike(op) || op->hasTrait<OpTrait::IsTerminator>())
         continue;
+      if (auto body = dyn_cast<BodyOp>(op)) {
+        SmallVector<int64_t> own =
+            llvm::map_to_vector(getOwnArguments(body), [&](BlockArgument argument) { return offsetOf(argument); });
+        op->setAttr("scrimp.body_offsets", builder.getDenseI64ArrayAttr(own));
+      }
       SmallVector<int64_t> offsets = llvm::map_to_vector(op->getResults(), [&](Value v) { return offsetOf(v); });
       op->setAttr("scrimp.offsets", builder.getDenseI64ArrayAttr(offsets));
       op->removeAttr("scrimp.workspace");

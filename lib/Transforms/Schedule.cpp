@@ -1,5 +1,5 @@
-// scrimp-schedule: list scheduling for a lower peak. Dependences are those of SSA plus, where bytes are shared
-// (buckets, donated arguments), that old contents are read before new ones are written.
+// scrimp-schedule: list scheduling for a lower peak, each block by itself. Dependences are those of SSA plus, where
+// bytes are shared (buckets, donated arguments, accumulators), that old contents are read before new ones are written.
 #include "scrimp/Analysis/MemoryUse.h"
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Transforms/Passes.h"
@@ -20,11 +20,12 @@ namespace mlir::scrimp {
 
 namespace {
 
-/// The ops of a function by their position in the given order, and what must come before what.
+/// The ops of a block by their position in the given order, and what must come before what. An op with a body touches
+/// what its operands and results are; the body is isolated.
 class Dependences {
 public:
-  Dependences(func::FuncOp function, const Aliases &aliases) : function(function), aliases(aliases) {
-    for (Operation &op : function.getBody().front().without_terminator()) {
+  Dependences(Block &block, const Aliases &aliases) : block(block), aliases(aliases) {
+    for (Operation &op : block.without_terminator()) {
       position[&op] = ops.size();
       ops.push_back(&op);
     }
@@ -34,9 +35,11 @@ public:
         if (Operation *producer = operand.getDefiningOp())
           addEdge(position.lookup(producer), i);
     addStorageEdges();
-    addGateEdges();
+    if (auto function = dyn_cast<func::FuncOp>(block.getParentOp()))
+      addGateEdges(function);
   }
 
+  Block &block;
   SmallVector<Operation *, 0> ops;
   SmallVector<SmallVector<unsigned, 4>, 0> successors; // with repetitions
   /// Whether the given order goes against an edge: it reads an argument that is updated by then, or has an update
@@ -51,18 +54,17 @@ private:
     isOrderIllegal |= from > to;
   }
 
-  /// Whether the byte at `at` of the storage that `value` lies in is, as `value` means it, still what the argument had
-  /// before the first op.
+  /// Whether the byte at `at` of the storage that `value` lies in is, as `value` means it, still what an argument of
+  /// the block had before the first op.
   bool meansOldContents(Value value, int64_t at) const {
-    while (auto alias = value.getDefiningOp<AliasOp>()) {
-      Value whole = alias->getOperand(alias.getAliasOperand());
-      int placed = alias.getPlacedOperand();
-      if (placed >= 0) {
-        Place piece = aliases.getPlace(alias->getOperand(placed));
-        if (piece.offset <= at && at < piece.offset + piece.bytes)
-          whole = alias->getOperand(placed);
-      }
-      value = whole;
+    while (std::optional<Tie> tie = getViewTie(value)) {
+      Operation *op = value.getDefiningOp();
+      value = op->getOperand(tie->operand);
+      if (!tie->placed)
+        continue;
+      Place piece = aliases.getPlace(op->getOperand(*tie->placed));
+      if (piece.offset <= at && at < piece.offset + piece.bytes)
+        value = op->getOperand(*tie->placed);
     }
     return isa<BlockArgument>(value);
   }
@@ -94,9 +96,8 @@ private:
         Place place = aliases.getPlace(operand);
         auto &runs = storages[place.storage];
         cut(runs, place.offset);
-        cut(runs, place.offset + place.bytes);
-        for (auto it = runs.lower_bound(place.offset); it != runs.end() && it->first < place.offset + place.bytes;
-             ++it) {
+        cut(runs, place.getEnd());
+        for (auto it = runs.lower_bound(place.offset); it != runs.end() && it->first < place.getEnd(); ++it) {
           if (it->second.writer >= 0 && meansOldContents(operand, it->first))
             addEdge(i, it->second.writer);
           else
@@ -122,16 +123,13 @@ private:
   }
 
   /// Updates of arguments come after the loss and other gates, apart from those that the gate depends on.
-  void addGateEdges() {
+  void addGateEdges(func::FuncOp function) {
     SmallVector<unsigned> gates;
-    for (auto [i, value] : llvm::enumerate(function.getBody().front().getTerminator()->getOperands())) {
+    for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
       auto output = function.getResultAttrOfType<StringAttr>(i, ScrimpDialect::kOutput);
       if (!(output && output.getValue() == "loss") && !function.getResultAttr(i, ScrimpDialect::kGate))
         continue;
-      Operation *gate = value.getDefiningOp();
-      while (gate && isViewLike(gate))
-        gate = gate->getOperand(cast<AliasOp>(gate).getAliasOperand()).getDefiningOp();
-      if (gate)
+      if (Operation *gate = getComputingOp(value))
         gates.push_back(position.lookup(gate));
     }
     SmallVector<SmallVector<unsigned, 4>, 0> predecessors(ops.size());
@@ -154,14 +152,13 @@ private:
     }
     for (auto [i, op] : llvm::enumerate(ops)) {
       bool isUpdate = !isViewLike(op) && llvm::any_of(op->getResults(), [&](Value result) {
-        return isa<BlockArgument>(aliases.getStorages()[aliases.getPlace(result).storage].root);
+        return isa<BlockArgument>(aliases.getRoot(result));
       });
       if (isUpdate && !before.test(i))
         addEdge(gate, i);
     }
   }
 
-  func::FuncOp function;
   const Aliases &aliases;
   llvm::DenseMap<Operation *, unsigned> position;
 };
@@ -174,12 +171,14 @@ class ListScheduler {
 public:
   ListScheduler(const Dependences &graph, const Aliases &aliases, const MemoryUse &use)
       : graph(graph), storages(aliases.getStorages().size()) {
+    // What comes from outside of the block lives on whatever the order, and so does what persists.
     for (auto [s, storage] : llvm::enumerate(aliases.getStorages()))
-      storages[s].bytes = storage.bytes;
+      if (Value root = storage.root; root.getParentBlock() == &graph.block && !isa<BlockArgument>(root))
+        storages[s].bytes = storage.bytes;
     for (const PersistentBlock &block : use.persistent)
       storages[aliases.getPlace(block.root).storage].bytes = 0;
-    // What the caller gets is never freed.
-    for (Value value : use.ops.back()->getOperands())
+    // What the block gives is never freed.
+    for (Value value : graph.block.getTerminator()->getOperands())
       ++storages[aliases.getPlace(value).storage].remaining;
     accesses.resize(graph.ops.size());
     for (auto [i, op] : llvm::enumerate(graph.ops)) {
@@ -283,19 +282,26 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
     FailureOr<Aliases> aliases = Aliases::compute(function);
     if (failed(aliases))
       return signalPassFailure();
-    Dependences graph(function, *aliases);
+    // Bodies first: what one needs at most is then known to the block around it.
+    function.walk([&](BodyOp body) { scheduleBlock(body.getBodyBlock(), *aliases); });
+    scheduleBlock(function.getBody().front(), *aliases);
+  }
+
+  void scheduleBlock(Block &block, const Aliases &aliases) {
+    Dependences graph(block, aliases);
     SmallVector<unsigned> best = llvm::to_vector(llvm::seq<unsigned>(0, graph.ops.size()));
-    int64_t bestPeak = graph.isOrderIllegal ? std::numeric_limits<int64_t>::max() : getPeak(*aliases);
-    MemoryUse use = computeMemoryUse(function, *aliases, /*workers=*/1);
+    MemoryUse use = computeMemoryUse(getOperation(), aliases, workers);
+    int64_t bestPeak = graph.isOrderIllegal ? std::numeric_limits<int64_t>::max() : getPeak(block, use);
     for (Preference preference : {Preference::KeepOrder, Preference::GivenOrder, Preference::EarliestNeed}) {
       if (keepOrder && preference != Preference::KeepOrder)
         break;
-      SmallVector<unsigned> order = ListScheduler(graph, *aliases, use).schedule(preference);
+      SmallVector<unsigned> order = ListScheduler(graph, aliases, use).schedule(preference);
       // An op that reads both the old and the new contents of the same bytes: the plan's verifier will say so.
       if (order.size() != graph.ops.size())
         continue;
       apply(graph, order);
-      if (int64_t peak = getPeak(*aliases); peak < bestPeak) {
+      int64_t peak = getPeak(block, computeMemoryUse(getOperation(), aliases, workers));
+      if (peak < bestPeak) {
         bestPeak = peak;
         best = std::move(order);
       }
@@ -304,15 +310,24 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
   }
 
   void apply(const Dependences &graph, ArrayRef<unsigned> order) {
-    Operation *terminator = getOperation().getBody().front().getTerminator();
+    Operation *terminator = graph.block.getTerminator();
     for (unsigned i : order)
       graph.ops[i]->moveBefore(terminator);
   }
 
-  /// The largest live set under the present order. Places do not depend on the order, so `aliases` stays good.
-  int64_t getPeak(const Aliases &aliases) {
-    return planner::lowerBound(
-        computeMemoryUse(getOperation(), aliases, /*workers=*/1).getProblem(/*alignment=*/64));
+  /// The largest live set while the block runs. Places do not depend on the order, so the alias model stays good.
+  static int64_t getPeak(Block &block, const MemoryUse &use) {
+    auto positionOf = [&](Operation &op) { return static_cast<int>(llvm::find(use.ops, &op) - use.ops.begin()); };
+    int first = positionOf(block.front()), last = positionOf(block.back());
+    planner::Problem problem;
+    for (planner::Buffer &buffer : use.getProblem(kAlignment).buffers) {
+      if (buffer.last < first || buffer.first > last)
+        continue;
+      buffer.first = std::max(buffer.first, first);
+      buffer.last = std::min(buffer.last, last);
+      problem.buffers.push_back(buffer);
+    }
+    return planner::lowerBound(problem);
   }
 };
 } // namespace

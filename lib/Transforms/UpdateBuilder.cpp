@@ -14,9 +14,9 @@ static Operation *lastReader(Value value) {
     if (user->hasTrait<OpTrait::IsTerminator>())
       continue;
     last = later(last, user);
-    if (auto alias = dyn_cast<AliasOp>(user))
-      if (alias.getAliasOperand() == use.getOperandNumber())
-        last = later(last, lastReader(user->getResult(0)));
+    for (Value result : user->getResults())
+      if (std::optional<Tie> tie = getViewTie(result); tie && tie->operand == use.getOperandNumber())
+        last = later(last, lastReader(result));
   }
   return last;
 }

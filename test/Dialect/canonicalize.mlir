@@ -312,3 +312,26 @@ func.func @whole(%x: tensor<3xf32>, %p: tensor<4x2xf32>, %q: tensor<4x5xf32>) ->
   %z = scrimp.matmul %t, %q : tensor<2x4xf32>, tensor<4x5xf32> -> tensor<2x5xf32>
   return %y, %z : tensor<3xf32>, tensor<2x5xf32>
 }
+
+// -----
+
+// Nobody reads the count, so it is not carried, nor its step passed in. The maximum feeds the sum: both stay.
+// CHECK-LABEL: @dead_accumulator
+// CHECK: %[[R:.+]]:2 = scrimp.accumulate 2 split(%arg0 along [0] : tensor<4xf32>) init(%arg2, %arg3 : tensor<2xf32>, tensor<2xf32>) {
+// CHECK-NEXT: ^bb0(%{{.+}}: tensor<i64>, %[[X:.+]]: tensor<2xf32>, %[[S:.+]]: tensor<2xf32>, %[[M:.+]]: tensor<2xf32>):
+// CHECK-NEXT: %[[N:.+]] = scrimp.maximum %[[M]], %[[X]]
+// CHECK-NEXT: %[[T:.+]] = scrimp.add %[[S]], %[[M]]
+// CHECK-NEXT: scrimp.yield %[[T]], %[[N]]
+// CHECK: return %[[R]]#0
+func.func @dead_accumulator(%x: tensor<4xf32>, %count: tensor<i64>, %sum: tensor<2xf32>, %most: tensor<2xf32>,
+                            %step: tensor<i64>) -> tensor<2xf32> {
+  %r:3 = scrimp.accumulate 2 shared(%step : tensor<i64>) split(%x along [0] : tensor<4xf32>)
+      init(%count, %sum, %most : tensor<i64>, tensor<2xf32>, tensor<2xf32>) {
+  ^bb0(%i: tensor<i64>, %one: tensor<i64>, %piece: tensor<2xf32>, %c: tensor<i64>, %s: tensor<2xf32>, %m: tensor<2xf32>):
+    %d = scrimp.add %c, %one : tensor<i64>
+    %n = scrimp.maximum %m, %piece : tensor<2xf32>
+    %t = scrimp.add %s, %m : tensor<2xf32>
+    scrimp.yield %d, %t, %n : tensor<i64>, tensor<2xf32>, tensor<2xf32>
+  }
+  return %r#1 : tensor<2xf32>
+}

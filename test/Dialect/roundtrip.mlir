@@ -246,3 +246,59 @@ func.func @structure(%b: tensor<16xf32>, %n: tensor<f64>) {
   }
   return
 }
+
+// CHECK-LABEL: @bodies
+func.func @bodies(%x: tensor<4x2xf32>, %w: tensor<2xf32>, %s: tensor<f32>, %c: tensor<i1>) {
+  // CHECK-NEXT: %{{.*}} = scrimp.accumulate 2 shared(%{{[^ ,():]+}} : tensor<2xf32>) split(%{{[^ ,():]+}} along [0] : tensor<4x2xf32>) init(%{{[^ ,():]+}} : tensor<f32>) {
+  %sum = scrimp.accumulate 2 shared(%w : tensor<2xf32>) split(%x along [0] : tensor<4x2xf32>) init(%s : tensor<f32>) {
+  ^bb0(%i: tensor<i64>, %v: tensor<2xf32>, %p: tensor<2x2xf32>, %a: tensor<f32>):
+    scrimp.yield %a : tensor<f32>
+  }
+  // CHECK: %{{.*}} = scrimp.conditional %{{[^ ,():]+}} shared(%{{[^ ,():]+}} : tensor<2xf32>) init(%{{[^ ,():]+}} : tensor<f32>) : tensor<i1> {
+  %new = scrimp.conditional %c shared(%w : tensor<2xf32>) init(%s : tensor<f32>) : tensor<i1> {
+  ^bb0(%v: tensor<2xf32>, %a: tensor<f32>):
+    scrimp.yield %a : tensor<f32>
+  }
+  return
+}
+
+// CHECK: scrimp.cmd.program "m" attributes
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 256 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 7 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 4 : i64, workers = 1 : i64} {
+  // CHECK-NEXT: scrimp.cmd.segment "inputs" [0 : 256]
+  scrimp.cmd.segment "inputs" [0 : 256]
+  // CHECK-NEXT: scrimp.cmd.hyperparameter "lr" 1.000000e-03
+  scrimp.cmd.hyperparameter "lr" 1.000000e-03
+  // CHECK-NEXT: scrimp.cmd.tensor "w" : tensor<2xf32> at 0 "parameter" init "zeros" {aliases = [], reason = ""}
+  scrimp.cmd.tensor "w" : tensor<2xf32> at 0 "parameter" init "zeros" {aliases = [], reason = ""}
+  // CHECK-NEXT: scrimp.cmd.carried "c" : "F32" [1] {aliases = [], bytes = 4 : i64, weights_offset = 0 : i64}
+  scrimp.cmd.carried "c" : "F32" [1] {aliases = [], bytes = 4 : i64, weights_offset = 0 : i64}
+  // CHECK-NEXT: scrimp.cmd.input "x" : tensor<2xf32> at 64 batch 0
+  scrimp.cmd.input "x" : tensor<2xf32> at 64 batch 0
+  // CHECK-NEXT: scrimp.cmd.scalar "lr" : f32 at 128
+  scrimp.cmd.scalar "lr" : f32 at 128
+  // CHECK-NEXT: scrimp.cmd.kernel @k0 2
+  scrimp.cmd.kernel @k0 2
+  // CHECK-NEXT: scrimp.cmd.graph @train {
+  scrimp.cmd.graph @train {
+    // CHECK-NEXT: scrimp.cmd.call "gemm" : f32 ints [1, 2] floats [5.000000e-01] [0 : 8, 64 : 8 rank 8, 128 : 8 in host]
+    scrimp.cmd.call "gemm" : f32 ints [1, 2] floats [5.000000e-01] [0 : 8, 64 : 8 rank 8, 128 : 8 in host]
+    // CHECK-NEXT: scrimp.cmd.copy [0 : 8] to [64 : 8]
+    scrimp.cmd.copy [0 : 8] to [64 : 8]
+    // CHECK-NEXT: scrimp.cmd.check_finite "loss" "loss" : f32 at 128
+    scrimp.cmd.check_finite "loss" "loss" : f32 at 128
+    // CHECK-NEXT: scrimp.cmd.repeat 3 index [192 : 8] {
+    scrimp.cmd.repeat 3 index [192 : 8] {
+      // CHECK-NEXT: scrimp.cmd.launch @k0 units 2 grain 1 [0 : 8 step [8], 64 : 8]
+      scrimp.cmd.launch @k0 units 2 grain 1 [0 : 8 step [8], 64 : 8]
+    // CHECK-NEXT: }
+    }
+    // CHECK-NEXT: scrimp.cmd.conditional [200 : 1] {
+    scrimp.cmd.conditional [200 : 1] {
+      // CHECK-NEXT: scrimp.cmd.launch @k0 units 2 grain 1 [0 : 8, 64 : 8]
+      scrimp.cmd.launch @k0 units 2 grain 1 [0 : 8, 64 : 8]
+    // CHECK-NEXT: }
+    }
+    // CHECK-NEXT: scrimp.cmd.output "loss" : f32 at 128
+    scrimp.cmd.output "loss" : f32 at 128
+  }
+}

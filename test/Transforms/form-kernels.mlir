@@ -124,3 +124,32 @@ func.func @reader_before_update(%bucket: tensor<16xf32> {scrimp.name = "bucket",
   %packed = scrimp.pack %new into %bucket at 0 : tensor<16xf32>, tensor<16xf32>
   return %sum, %packed : tensor<4x16xf32>, tensor<16xf32>
 }
+
+// -----
+
+// A body is grouped by itself. One splat begins two accumulators: each gets zeros of its own. The sum into the first is
+// fused with what is added; the kernel reads and writes the same bytes.
+// CHECK-LABEL: @body
+// CHECK: %[[A:.+]] = scrimp.kernel() : () -> tensor<4xf32>
+// CHECK: %[[B:.+]] = scrimp.kernel() : () -> tensor<4xf32>
+// CHECK: scrimp.accumulate 2 split({{.*}}) init(%[[B]], %[[A]] : tensor<4xf32>, tensor<4xf32>) {
+// CHECK: ^bb0(%{{.+}}: tensor<i64>, %[[PIECE:.+]]: tensor<4xf32>, %[[S:.+]]: tensor<4xf32>, %[[T:.+]]: tensor<4xf32>):
+// CHECK-NEXT: %[[K:.+]]:2 = scrimp.kernel({{.*}}%[[PIECE]]
+// CHECK: scrimp.exp
+// CHECK: scrimp.yield
+// CHECK-NOT: scrimp.kernel
+// CHECK: scrimp.yield %[[K]]#{{[01]}}, %[[K]]#{{[01]}}
+// UNFUSED-LABEL: @body
+// UNFUSED: scrimp.accumulate
+// UNFUSED-COUNT-3: scrimp.kernel
+func.func @body(%x: tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = scrimp.constant dense<0.0> : tensor<4xf32>
+  %y:2 = scrimp.accumulate 2 split(%x along [0] : tensor<8xf32>) init(%zero, %zero : tensor<4xf32>, tensor<4xf32>) {
+  ^bb0(%i: tensor<i64>, %piece: tensor<4xf32>, %s: tensor<4xf32>, %t: tensor<4xf32>):
+    %e = scrimp.exp %piece : tensor<4xf32>
+    %s1 = scrimp.add %s, %e : tensor<4xf32>
+    %t1 = scrimp.mul %t, %e : tensor<4xf32>
+    scrimp.yield %s1, %t1 : tensor<4xf32>, tensor<4xf32>
+  }
+  return %y#0, %y#1 : tensor<4xf32>, tensor<4xf32>
+}

@@ -97,3 +97,74 @@ func.func @no_such_argument(%a: tensor<4xf32> {scrimp.name = "a", scrimp.state})
     -> (tensor<4xf32> {scrimp.updates = 3 : i64}) {
   return %a : tensor<4xf32>
 }
+
+// -----
+
+// The next iteration would find a changed value where the loop read the whole one.
+func.func @yields_shared(%x: tensor<4xf32> {scrimp.name = "x", scrimp.input = 0 : i64}) -> (tensor<4xf32> {scrimp.output = "y"}) {
+  // expected-note @+1 {{it is computed here}}
+  %a = scrimp.exp %x : tensor<4xf32>
+  %b = scrimp.tanh %x : tensor<4xf32>
+  %y = scrimp.accumulate 2 shared(%a : tensor<4xf32>) init(%b : tensor<4xf32>) {
+  ^bb0(%i: tensor<i64>, %s: tensor<4xf32>, %t: tensor<4xf32>):
+    // expected-error @+1 {{the new value of accumulator 0, 'scrimp.exp' cannot be computed in the bytes it replaces: it is computed outside of the loop}}
+    scrimp.yield %s : tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @swaps(%x: tensor<4xf32> {scrimp.name = "x", scrimp.input = 0 : i64}) -> (tensor<4xf32> {scrimp.output = "y"}) {
+  %a = scrimp.exp %x : tensor<4xf32>
+  // expected-note @+1 {{it is computed here}}
+  %b = scrimp.tanh %x : tensor<4xf32>
+  %y, %z = scrimp.accumulate 2 init(%a, %b : tensor<4xf32>, tensor<4xf32>) {
+  ^bb0(%i: tensor<i64>, %s: tensor<4xf32>, %t: tensor<4xf32>):
+    // expected-error @+1 {{the new value of accumulator 0, 'scrimp.tanh' cannot be computed in the bytes it replaces: it is computed outside of the loop}}
+    scrimp.yield %t, %s : tensor<4xf32>, tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @begins_as_constant() -> (tensor<2xf32> {scrimp.output = "y"}) {
+  %a = scrimp.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  // expected-error @+1 {{'scrimp.constant' cannot be updated in place: it is a constant}}
+  %y = scrimp.accumulate 2 init(%a : tensor<2xf32>) {
+  ^bb0(%i: tensor<i64>, %s: tensor<2xf32>):
+    %t = scrimp.exp %s : tensor<2xf32>
+    scrimp.yield %t : tensor<2xf32>
+  }
+  return %y : tensor<2xf32>
+}
+
+// -----
+
+func.func @updates_a_piece(%x: tensor<4xf32> {scrimp.name = "x", scrimp.input = 0 : i64}) {
+  scrimp.accumulate 2 split(%x along [0] : tensor<4xf32>) {
+  ^bb0(%i: tensor<i64>, %piece: tensor<2xf32>):
+    // expected-error @+1 {{'x' cannot be updated in place: it is a piece of what the loop around reads}}
+    %y = scrimp.accumulate 2 init(%piece : tensor<2xf32>) {
+    ^bb0(%j: tensor<i64>, %s: tensor<2xf32>):
+      %t = scrimp.exp %s : tensor<2xf32>
+      scrimp.yield %t : tensor<2xf32>
+    }
+    scrimp.yield
+  }
+  return
+}
+
+// -----
+
+// The accumulator begins in an argument that the function does not update.
+func.func @argument(%x: tensor<4xf32> {scrimp.name = "x", scrimp.input = 0 : i64}) -> (tensor<4xf32> {scrimp.output = "y"}) {
+  // expected-error @+1 {{is written over 'x', which this function does not update}}
+  %y = scrimp.accumulate 2 init(%x : tensor<4xf32>) {
+  ^bb0(%i: tensor<i64>, %s: tensor<4xf32>):
+    %t = scrimp.exp %s : tensor<4xf32>
+    scrimp.yield %t : tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
+}

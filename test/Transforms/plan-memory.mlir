@@ -153,3 +153,35 @@ func.func @in_place_in_kernels(%x: tensor<8x8xf32> {scrimp.name = "x", scrimp.in
   }
   return %g : tensor<8x8xf32>
 }
+
+// -----
+
+// A loop of four iterations, planned once. x has 256 bytes at 0, the output y 64 at 256: it is the accumulator from the
+// iota on. From 320 on: the factor, 64 bytes, which every iteration reads, so it lives through the loop; the number of
+// the iteration, 8 bytes; e, 64 bytes. The product takes e's bytes, and the sum the accumulator's.
+// CHECK-LABEL: module {{.*}}arena_bytes = 512
+// CHECK-SAME: lower_bound_bytes = 512
+module {
+  func.func @train(%x: tensor<4x16xf32> {scrimp.name = "x", scrimp.input = 0 : i64})
+      -> (tensor<16xf32> {scrimp.output = "y"}) {
+    // CHECK: scrimp.iota {{.*}}scrimp.offsets = array<i64: 256>
+    %first = scrimp.iota {dim = 0 : i64} : tensor<16xf32>
+    // CHECK: scrimp.reduce {{.*}}scrimp.offsets = array<i64: 320>
+    %factor = scrimp.reduce sum, %x [0] : tensor<4x16xf32> -> tensor<16xf32>
+    // CHECK: scrimp.accumulate
+    // CHECK-SAME: scrimp.body_offsets = array<i64: 448>, scrimp.offsets = array<i64: 256>
+    %y = scrimp.accumulate 4 shared(%factor : tensor<16xf32>) split(%x along [0] : tensor<4x16xf32>)
+        init(%first : tensor<16xf32>) {
+    ^bb0(%i: tensor<i64>, %f: tensor<16xf32>, %piece: tensor<1x16xf32>, %s: tensor<16xf32>):
+      // CHECK: scrimp.exp {{.*}}scrimp.offsets = array<i64: 384>
+      %e = scrimp.exp %piece : tensor<1x16xf32>
+      %row = scrimp.reshape %e : tensor<1x16xf32> -> tensor<16xf32>
+      // CHECK: scrimp.mul {{.*}}scrimp.offsets = array<i64: 384>
+      %p = scrimp.mul %row, %f : tensor<16xf32>
+      // CHECK: scrimp.add {{.*}}scrimp.offsets = array<i64: 256>
+      %t = scrimp.add %s, %p : tensor<16xf32>
+      scrimp.yield %t : tensor<16xf32>
+    }
+    return %y : tensor<16xf32>
+  }
+}

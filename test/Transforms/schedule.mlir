@@ -132,3 +132,54 @@ func.func @updates_wait_for_gate(%x: tensor<8xf32> {scrimp.name = "x", scrimp.in
   %norm = scrimp.sqrt %checked : tensor<f64>
   return %norm, %new : tensor<f64>, tensor<8xf32>
 }
+
+// -----
+
+// A body is ordered by itself: both 128 elements at once would be the peak of each iteration.
+// CHECK-LABEL: @body
+// CHECK: scrimp.accumulate
+// CHECK: %[[E:.*]] = scrimp.exp
+// CHECK: scrimp.reduce sum, %[[E]]
+// CHECK: %[[T:.*]] = scrimp.tanh
+// CHECK: scrimp.reduce sum, %[[T]]
+// KEEP-LABEL: @body
+// KEEP: scrimp.exp
+// KEEP-NEXT: scrimp.tanh
+func.func @body(%x: tensor<4x128xf32> {scrimp.name = "x", scrimp.input = 0 : i64}) -> (tensor<1xf32> {scrimp.output = "y"}) {
+  %first = scrimp.iota {dim = 0 : i64} : tensor<1xf32>
+  %y = scrimp.accumulate 4 split(%x along [0] : tensor<4x128xf32>) init(%first : tensor<1xf32>) {
+  ^bb0(%i: tensor<i64>, %piece: tensor<1x128xf32>, %s: tensor<1xf32>):
+    %e = scrimp.exp %piece : tensor<1x128xf32>
+    %t = scrimp.tanh %piece : tensor<1x128xf32>
+    %a = scrimp.reduce sum, %e [1] : tensor<1x128xf32> -> tensor<1xf32>
+    %b = scrimp.reduce sum, %t [1] : tensor<1x128xf32> -> tensor<1xf32>
+    %c = scrimp.add %a, %b : tensor<1xf32>
+    %d = scrimp.add %s, %c : tensor<1xf32>
+    scrimp.yield %d : tensor<1xf32>
+  }
+  return %y : tensor<1xf32>
+}
+
+// -----
+
+// What reads the accumulator's old contents comes before the new ones, wherever it stands in the body.
+// CHECK-LABEL: @old_accumulator
+// CHECK: ^bb0(%{{.*}}, %[[S:.*]]: tensor<4xf32>, %[[T:.*]]: tensor<4xf32>):
+// CHECK-NEXT: scrimp.exp %[[S]]
+// CHECK-NEXT: scrimp.add %[[S]], %{{.*}}
+// KEEP-LABEL: @old_accumulator
+// KEEP: scrimp.exp
+// KEEP-NEXT: scrimp.add
+func.func @old_accumulator(%x: tensor<8xf32> {scrimp.name = "x", scrimp.input = 0 : i64})
+    -> (tensor<4xf32> {scrimp.output = "y"}, tensor<4xf32> {scrimp.output = "z"}) {
+  %a = scrimp.iota {dim = 0 : i64} : tensor<4xf32>
+  %b = scrimp.iota {dim = 0 : i64, start = 1.0 : f64} : tensor<4xf32>
+  %y, %z = scrimp.accumulate 2 split(%x along [0] : tensor<8xf32>) init(%a, %b : tensor<4xf32>, tensor<4xf32>) {
+  ^bb0(%i: tensor<i64>, %piece: tensor<4xf32>, %s: tensor<4xf32>, %t: tensor<4xf32>):
+    %s1 = scrimp.add %s, %piece : tensor<4xf32>
+    %e = scrimp.exp %s : tensor<4xf32>
+    %t1 = scrimp.mul %t, %e : tensor<4xf32>
+    scrimp.yield %s1, %t1 : tensor<4xf32>, tensor<4xf32>
+  }
+  return %y, %z : tensor<4xf32>, tensor<4xf32>
+}

@@ -9,8 +9,8 @@ int main(int argc, char **argv) {
   CLI::App app("Compiles a model into an executable that trains it");
   mlir::scrimp::addModelFlags(app, options);
   app.add_option("-o,--output", options.output, "Where to write the result")->required();
-  app.add_option("--emit", options.emit, "Stop at a level: import, mlir, kernels, llvm, ptx, exe")
-      ->check(CLI::IsMember({"import", "mlir", "kernels", "llvm", "ptx", "exe"}))
+  app.add_option("--emit", options.emit, "Stop at a level: import, mlir, commands, kernels, llvm, ptx, exe")
+      ->check(CLI::IsMember({"import", "mlir", "commands", "kernels", "llvm", "ptx", "exe"}))
       ->capture_default_str();
   app.add_option("--target", options.target, "cpu")->check(CLI::IsMember({"cpu"}))->capture_default_str();
   app.add_option("--march", options.march, "The CPU to compile for: native, or x86-64-v2 for any machine")

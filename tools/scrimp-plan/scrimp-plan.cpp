@@ -8,10 +8,11 @@
 int main(int argc, char **argv) {
   mlir::scrimp::registerCompilerPasses();
   mlir::scrimp::CompileOptions options;
-  bool parameters = false;
+  bool parameters = false, dump = false;
   CLI::App app("Plans the memory of training a model, without compiling it");
   mlir::scrimp::addModelFlags(app, options);
   app.add_flag("--parameters", parameters, "List each parameter and buffer with its role and the reason for it");
+  app.add_flag("--dump", dump, "Print the program instead: its tables and commands, with the bytes that each touches");
   CLI11_PARSE(app, argc, argv);
 
   mlir::DialectRegistry registry;
@@ -20,5 +21,7 @@ int main(int argc, char **argv) {
   mlir::scrimp::ToolDiagnostics diagnostics(context, "scrimp-plan");
   if (parameters)
     return failed(mlir::scrimp::printParameters(options, &context, llvm::outs()));
+  if (dump)
+    return failed(mlir::scrimp::printCommands(options, &context, llvm::outs()));
   return failed(mlir::scrimp::printPlan(options, &context, llvm::outs()));
 }

@@ -3,15 +3,14 @@
 #ifndef SCRIMP_ANALYSIS_ALIASES_H
 #define SCRIMP_ANALYSIS_ALIASES_H
 
+#include "scrimp/Dialect/Scrimp.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
 
 #include <string>
 
 namespace mlir::scrimp {
-
-/// Bytes of a tensor in the arena; i1 takes a byte an element.
-int64_t bytesOf(Value value);
 
 /// The user's name of a value or op, for messages and reports: scrimp.name of an argument, the innermost name of a
 /// location, or the op's own name.
@@ -22,30 +21,40 @@ std::string userNameOf(Operation *op);
 /// when the location is unknown.
 std::string userLocation(Location loc);
 
-/// A block of bytes. `root` is its whole extent: an argument, or the op result that makes it.
+/// A block of bytes. `root` is its whole extent: an argument of the function, the number of a body's iteration, or the
+/// op result that makes it.
 struct Storage {
   Value root;
   int64_t bytes;
 };
 
-/// Where a value lies: `bytes` bytes at `offset` of storage number `storage`.
+/// Where a value lies: `bytes` bytes at `offset` of storage number `storage`; a piece of what a loop splits moves over
+/// `span` bytes more.
 struct Place {
   unsigned storage;
-  int64_t offset, bytes;
+  int64_t offset, bytes, span = 0;
+
+  int64_t getEnd() const { return offset + bytes + span; }
+  bool overlaps(Place other) const {
+    return storage == other.storage && offset < other.getEnd() && other.offset < getEnd();
+  }
 };
 
 /// The storages of one function and the place of every value in them.
 ///
 /// A view lies inside its operand, and a pack is its bucket. A piece that is packed is computed at its place in the
-/// bucket, and a result that updates an argument in that argument's bytes; nothing is ever copied.
+/// bucket, and a result that updates an argument in that argument's bytes. Arguments of bodies (BodyOp) lie where what
+/// they stand for lies, and what a body yields is computed in the bytes that it replaces. Nothing is ever copied.
 class Aliases {
 public:
-  /// Fails after an error at the pack or result that cannot be laid out: the piece is an argument, a constant or part
-  /// of another value, or is needed in two places.
+  /// Fails after an error at the pack, yield or result that cannot be laid out: the value is an argument, a constant,
+  /// part of another value or made outside of the loop, or is needed in two places.
   static FailureOr<Aliases> compute(func::FuncOp function);
 
   ArrayRef<Storage> getStorages() const { return storages; }
-  Place getPlace(Value value) const { return places.lookup(value); }
+  /// The value is one of the function, its bodies included; any other ends the program.
+  Place getPlace(Value value) const;
+  Value getRoot(Value value) const { return storages[getPlace(value).storage].root; }
 
 private:
   friend class AliasBuilder;
@@ -53,8 +62,8 @@ private:
   llvm::DenseMap<Value, Place> places;
 };
 
-/// Whether `op` gives its results no bytes of their own and touches none: a view or a pack.
-bool isViewLike(Operation *op);
+/// The arguments of a body that have bytes of their own: the number of the iteration, if there is one.
+SmallVector<BlockArgument> getOwnArguments(BodyOp body);
 
 /// Whether the op's result is a tensor of the program that is filled before the first step, never by a command.
 bool isProgramConstant(Operation *op);
@@ -64,7 +73,8 @@ bool isProgramConstant(Operation *op);
 /// operand flows into must be read pointwise at the result's shape.
 bool mayOverwrite(Operation *op, unsigned operand, unsigned result);
 
-/// The scratch buffers of an op, or of all ops inside a scrimp.kernel in their order (KernelOp::getWorkspaceTypes).
+/// The scratch buffers of an op, or of all ops inside a scrimp.kernel in their order (KernelOp::getWorkspaceTypes). The
+/// ops of a body have theirs themselves.
 SmallVector<RankedTensorType> getWorkspaceTypes(Operation *op, int64_t workers);
 
 } // namespace mlir::scrimp

@@ -25,7 +25,7 @@ bool isPointwiseUse(OpOperand &use);
 /// no path leaves a group and comes back.
 class FusionGroups {
 public:
-  /// `aliases` is of the function that the block is the body of.
+  /// `aliases` is of the function that the block is, or lies in, the body of.
   FusionGroups(Block &block, const Aliases &aliases);
 
   /// The ops of `op`'s group, in block order.
@@ -38,8 +38,8 @@ public:
   /// Makes them one.
   void fuse(Operation *a, Operation *b);
 
-  /// The ops that read, themselves or through a free producer, what `op` then overwrites (a parameter that it updates).
-  /// They must stay before it, though no value says so.
+  /// The ops that read, themselves or through a free producer, what `op` then overwrites (a parameter that it updates,
+  /// an accumulator). They must stay before it, though no value says so.
   ArrayRef<Operation *> getReadersBefore(Operation *op) const {
     auto found = readersBefore.find(op);
     return found == readersBefore.end() ? ArrayRef<Operation *>() : ArrayRef<Operation *>(found->second);
@@ -50,7 +50,7 @@ public:
 
 private:
   bool pathLeavesAndReturns(unsigned from, unsigned to) const;
-  void collectUpdates(func::FuncOp function, const Aliases &aliases);
+  void collectUpdates(const Aliases &aliases);
 
   Block &block;
   DenseMap<Operation *, SmallVector<Operation *>> readersBefore, updatesAfter;

@@ -48,7 +48,9 @@ struct TransientBlock {
 };
 
 struct MemoryUse {
-  std::vector<Operation *> ops; // by position; the terminator is the last
+  /// By position; the function's terminator is the last. The ops of a body follow the op that it belongs to, its
+  /// terminator is where the op ends.
+  std::vector<Operation *> ops;
   std::vector<PersistentBlock> persistent;
   std::vector<TransientBlock> transient;
 
@@ -56,7 +58,9 @@ struct MemoryUse {
   planner::Problem getProblem(int64_t alignment) const;
 };
 
-/// Live ranges under the order of the function's block, after the in-place reuse that the alias model allows.
+/// Live ranges under the order of the function's block and of the bodies in it, after the in-place reuse that the alias
+/// model allows. What comes from outside of a body and is read in it lives until the body's end, for the iterations to
+/// come; what is made in the body lives there.
 ///
 /// Which segment: parameters are arguments with scrimp.param, states without scrimp.members (running statistics) and
 /// constants; optimizer_state the other states; inputs all other arguments and results with scrimp.output. Of the

@@ -3,6 +3,7 @@
 #define SCRIMP_DIALECT_SCRIMP_H
 
 #include "scrimp/Codegen/Emit.h"
+#include "scrimp/Dialect/AliasTypes.h"
 #include "scrimp/Dialect/DimensionRule.h"
 #include "scrimp/Dialect/GraphExpr.h"
 #include "scrimp/Dialect/KernelTypes.h"
@@ -14,11 +15,16 @@
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 
 namespace mlir::scrimp {
+
+/// Runs a body on the values of its arguments and fills in what it yields.
+using RunBodyFn = llvm::function_ref<LogicalResult(Block &body, ArrayRef<const HostTensor *> arguments,
+                                                   MutableArrayRef<HostTensor> yielded)>;
 
 /// The type as what all scrimp values have.
 inline RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
@@ -57,9 +63,28 @@ ScalarExpr bitXor(ScalarExpr a, ScalarExpr b);
 
 #include "scrimp/Dialect/ScrimpDialect.h.inc"
 #include "scrimp/Dialect/ScrimpEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "scrimp/Dialect/ScrimpAttributes.h.inc"
 #include "scrimp/Dialect/ScrimpInterfaces.h.inc"
 
 #define GET_OP_CLASSES
 #include "scrimp/Dialect/ScrimpOps.h.inc"
+
+namespace mlir::scrimp {
+
+/// Whether `op` is a view or a pack: its results lie in bytes of operands and it has no code. A view (without `placed`)
+/// leaves its operand's bytes as they are.
+inline bool isViewLike(Operation *op) {
+  auto alias = dyn_cast<AliasOp>(op);
+  return alias && !alias.hasCode();
+}
+
+/// The tie of a value that an op without code makes; none for a value that is computed, or an argument.
+std::optional<Tie> getViewTie(Value value);
+
+/// The op that computes `value`, seen through views and packs (of these, the bucket); null for an argument.
+Operation *getComputingOp(Value value);
+
+} // namespace mlir::scrimp
 
 #endif

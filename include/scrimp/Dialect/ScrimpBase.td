@@ -26,7 +26,9 @@ def Scrimp_Dialect : Dialect {
     replaces, in its very bytes).
   }];
   let hasConstantMaterializer = 1;
+  let useDefaultAttributePrinterParser = 1;
   let extraClassDeclaration = [{
+    void registerAttributes();
     static constexpr llvm::StringLiteral kName = "scrimp.name", kInput = "scrimp.input", kParam = "scrimp.param",
                                          kState = "scrimp.state", kScalar = "scrimp.scalar",
                                          kOutput = "scrimp.output", kGate = "scrimp.gate",

@@ -72,7 +72,7 @@ def KernelOp : OpInterface<"KernelOp"> {
   let description = [{
     How an op becomes code. Its family says which methods apply:
 
-    - `View`: no code; result 0 lies inside operand 0 (see AliasOp).
+    - `View`: no code; the result lies in bytes of an operand (see AliasOp).
     - `Map`: every element of every result is a function of some elements of the operands: `emitElement`. All results
       have one shape. Fusion is composition of these functions: the `load` callback may compute an element by the
       producer's own `emitElement`.
@@ -153,17 +153,54 @@ def BatchSplitOp : OpInterface<"BatchSplitOp"> {
 def AliasOp : OpInterface<"AliasOp"> {
   let cppNamespace = "::mlir::scrimp";
   let description = [{
-    Result 0 occupies bytes of an operand. `view`-like ops take a piece out: the result lies at `getAliasOffset` bytes
-    inside operand `getAliasOperand`. `pack` puts one in: the result is operand `getAliasOperand` whole, and operand
-    `getPlacedOperand` must have been computed at `getAliasOffset` inside it. The planner never inserts a copy; what
-    cannot be laid out so is an error of the pass that made it.
+    Results that occupy bytes of operands. A view takes a piece out: the result lies inside the operand. A pack puts one
+    in: the result is the bucket whole, and the piece must have been computed at its place there. Both have no code. An
+    update in place shares bytes and has code: every reader of the old contents must come before it.
+
+    The planner never inserts a copy; what cannot be laid out so is an error of the pass that made it.
   }];
   let methods = [
-    InterfaceMethod<"The operand whose bytes result 0 shares.", "unsigned", "getAliasOperand", (ins), "",
-      [{ return 0; }]>,
-    InterfaceMethod<"Where, in bytes.", "int64_t", "getAliasOffset", (ins), "", [{ return 0; }]>,
-    InterfaceMethod<"The operand that lives at that offset of result 0, or -1 for a view.", "int", "getPlacedOperand",
-      (ins), "", [{ return -1; }]>
+    InterfaceMethod<"Where result `result` lies; none: in bytes of its own. By default where operand 0 does.",
+      "::std::optional<::mlir::scrimp::Tie>", "getTie", (ins "unsigned":$result), "",
+      [{ return ::mlir::scrimp::Tie(); }]>,
+    InterfaceMethod<"Whether the op does anything when the program runs. All results of one that does not are tied.",
+      "bool", "hasCode", (ins), "", [{ return false; }]>
+  ];
+}
+
+def CommandOp : OpInterface<"CommandOp"> {
+  let cppNamespace = "::mlir::scrimp";
+  let description = [{ A command of a program (scrimp.cmd.*), as the runtime runs it. }];
+  let methods = [
+    InterfaceMethod<"The parts of the arena that it touches itself, not through commands inside it.",
+      "::llvm::SmallVector<::mlir::scrimp::RangeAttr>", "getRanges", (ins)>
+  ];
+}
+
+def BodyOp : OpInterface<"BodyOp"> {
+  let cppNamespace = "::mlir::scrimp";
+  let description = [{
+    An op whose region holds ops of the graph that run as they stand, several times or perhaps not at all: a list of
+    commands inside the list. (The region of a scrimp.kernel is not such a list, but what one command computes.) The
+    body has one block, is isolated from above and ends in a scrimp.yield, one value per carried argument. It is
+    planned once: what it needs for an iteration has the same bytes in each.
+  }];
+  let methods = [
+    InterfaceMethod<"The body.", "::mlir::Block &", "getBodyBlock", (ins)>,
+    InterfaceMethod<"How often the body runs, at the most.", "int64_t", "getIterations", (ins)>,
+    InterfaceMethod<"What the body's argument number `argument` stands for.", "::mlir::scrimp::BodyArgument",
+      "getBodyArgument", (ins "unsigned":$argument)>,
+    InterfaceMethod<[{
+      The operand, an i1, on which it depends whether the body runs; none: it always does. Where it does not run,
+      results are what the carried operands were.
+    }], "::std::optional<unsigned>", "getConditionOperand", (ins), "", [{ return std::nullopt; }]>,
+    InterfaceMethod<[{
+      EvalOp::eval with `runBody` in the place of the interpreter: it is called once an iteration with the values of
+      the body's arguments, and fills in what the body yields.
+    }], "::llvm::LogicalResult", "evalWith",
+      (ins "::llvm::ArrayRef<const ::mlir::scrimp::HostTensor *>":$operands,
+           "::llvm::MutableArrayRef<::mlir::scrimp::HostTensor>":$results,
+           "::mlir::scrimp::RunBodyFn":$runBody)>
   ];
 }
 

@@ -9,6 +9,7 @@ include "scrimp/Dialect/ContractionOps.td"
 include "scrimp/Dialect/NeuralOps.td"
 include "scrimp/Dialect/OptimizerOps.td"
 include "scrimp/Dialect/StructureOps.td"
+include "scrimp/Dialect/CommandOps.td"
 include "scrimp/Dialect/ConvolutionOps.td"
 include "scrimp/Dialect/IndexingOps.td"
 

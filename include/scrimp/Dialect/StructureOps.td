@@ -1,4 +1,4 @@
-//===- StructureOps.td - buckets and kernels -----------------------------------------------------------------------===//
+//===- StructureOps.td - buckets, kernels and loops ----------------------------------------------------------------===//
 #ifndef SCRIMP_STRUCTURE_OPS_TD
 #define SCRIMP_STRUCTURE_OPS_TD
 
@@ -6,7 +6,7 @@ include "scrimp/Dialect/ScrimpBase.td"
 
 def Scrimp_ViewOp : Scrimp_Op<"view", [Pure, Scrimp_Eval, CostOp,
     DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily"]>,
-    DeclareOpInterfaceMethods<AliasOp, ["getAliasOffset"]>,
+    DeclareOpInterfaceMethods<AliasOp, ["getTie"]>,
     DeclareOpInterfaceMethods<BatchSplitOp, Scrimp_LinearDimensions>]> {
   let summary = "A piece of a flat bucket under a shape of its own";
   let description = [{
@@ -23,7 +23,7 @@ def Scrimp_ViewOp : Scrimp_Op<"view", [Pure, Scrimp_Eval, CostOp,
 
 def Scrimp_PackOp : Scrimp_Op<"pack", [Pure, AllTypesMatch<["bucket", "y"]>, Scrimp_Eval, CostOp,
     DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily"]>,
-    DeclareOpInterfaceMethods<AliasOp, ["getAliasOffset", "getPlacedOperand"]>,
+    DeclareOpInterfaceMethods<AliasOp, ["getTie"]>,
     DeclareOpInterfaceMethods<BatchSplitOp, Scrimp_LinearDimensions>]> {
   let summary = "A flat bucket with one piece replaced";
   let description = [{
@@ -52,6 +52,64 @@ def Scrimp_KernelRegionOp : Scrimp_Op<"kernel", [Pure, IsolatedFromAbove, Single
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "`(` $inputs `)` attr-dict-with-keyword `:` functional-type($inputs, $outputs) $body";
   let hasVerifier = 1;
+}
+
+class Scrimp_BodyOp<string mnemonic, list<Trait> traits = []>
+    : Scrimp_Op<mnemonic, !listconcat([Pure, IsolatedFromAbove, AttrSizedOperandSegments,
+        SingleBlockImplicitTerminator<"YieldOp">, Scrimp_Eval,
+        DeclareOpInterfaceMethods<CostOp, ["getFlops"]>, DeclareOpInterfaceMethods<AliasOp, ["getTie", "hasCode"]>,
+        DeclareOpInterfaceMethods<InferTypeOpInterface>], traits)> {
+  let hasVerifier = 1;
+}
+
+def Scrimp_AccumulateOp : Scrimp_BodyOp<"accumulate", [DeclareOpInterfaceMethods<BodyOp>]> {
+  let summary = "Runs its body `count` times over equal pieces of its operands";
+  let description = [{
+    Gradient accumulation, and chunks of anything that is independent along a dimension. The body's arguments are, in
+    this order: the number of the iteration (a tensor<i64>, from 0 on), the `shared` operands whole, of each `split`
+    operand the iteration's piece along its dimension in `dims`, and the accumulators: the `init` operands in the first
+    iteration, later what the body yielded in the one before. The results are what it yielded in the last.
+
+    init, argument, yielded value and result share one buffer: the body updates it in place. Pieces are not copied
+    either, so they must be contiguous: all dimensions before the one that is split have size 1.
+
+    Positions come from the number of the iteration: sample `i * piece + row` of the whole is row `row` here.
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntMinValue<1>]>:$count, Variadic<Scrimp_Tensor>:$shared,
+                       Variadic<Scrimp_Tensor>:$split, Variadic<Scrimp_Tensor>:$inits,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$dims);
+  let results = (outs Variadic<Scrimp_Tensor>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $count (`shared` `(` $shared^ `:` type($shared) `)`)?
+    (`split` `(` $split^ `along` $dims `:` type($split) `)`)?
+    (`init` `(` $inits^ `:` type($inits) `)`)? attr-dict-with-keyword $body
+  }];
+  let builders = [OpBuilder<(ins "int64_t":$count, "::mlir::ValueRange":$shared, "::mlir::ValueRange":$split,
+                                 "::llvm::ArrayRef<int64_t>":$dims, "::mlir::ValueRange":$inits)>];
+  let hasCanonicalizeMethod = 1;
+  let extraClassDeclaration = [{
+    /// The type of the piece of `split` operand number `index`.
+    ::mlir::RankedTensorType getPieceType(unsigned index);
+  }];
+}
+
+def Scrimp_ConditionalOp : Scrimp_BodyOp<"conditional", [DeclareOpInterfaceMethods<BodyOp, ["getConditionOperand"]>]> {
+  let summary = "Runs its body if a condition holds";
+  let description = [{
+    The body's arguments are the `shared` operands and the `init` operands; it yields the new values of these. Without
+    the condition the results are the `init` operands. init, argument, yielded value and result share one buffer.
+
+    The body is elementwise (kernels of map ops, and views): so it may become a branch of the host or kernels that look
+    at the condition themselves.
+  }];
+  let arguments = (ins 0DTensorOf<[I1]>:$condition, Variadic<Scrimp_Tensor>:$shared, Variadic<Scrimp_Tensor>:$inits);
+  let results = (outs Variadic<Scrimp_Tensor>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $condition (`shared` `(` $shared^ `:` type($shared) `)`)? (`init` `(` $inits^ `:` type($inits) `)`)?
+    attr-dict-with-keyword `:` type($condition) $body
+  }];
 }
 
 def Scrimp_YieldOp : Scrimp_Op<"yield", [Pure, Terminator]> {

@@ -16,7 +16,7 @@ namespace mlir::scrimp {
 struct CompileOptions {
   std::string model;                    // MODEL.onnx or MODEL.mlir
   std::string output;                   // the executable, or the file for another `emit`; "-": standard output
-  std::string emit = "exe";             // import, mlir, kernels, llvm, ptx, exe
+  std::string emit = "exe";             // import, mlir, commands, kernels, llvm, ptx, exe
   ImportOptions import;                 // --dim, --loss, --trainable, --frozen, ...
   std::string initFrom;                 // safetensors file or index: first values by name
   ::scrimp::runtime::PrefixRename initRename; // of names in initFrom
@@ -50,11 +50,14 @@ struct Compilation {
 /// Reads a model and prints what the importer has to say about it to stderr.
 FailureOr<Compilation> loadModel(const CompileOptions &options, MLIRContext *context);
 
-/// The graph passes, from the imported module to the plan (design, section 2).
-LogicalResult buildPipeline(PassManager &manager, const CompileOptions &options);
+/// The graph passes, from the imported module to the plan (Pipeline.h), as the options want them.
+void buildPipeline(PassManager &manager, const CompileOptions &options);
 
 /// loadModel and the graph passes; writes options.report.
 FailureOr<Compilation> planModel(const CompileOptions &options, MLIRContext *context);
+
+/// The program that the runtime would run (scrimp.cmd.program), without its machine code.
+FailureOr<OwningOpRef<ModuleOp>> buildCommands(const CompileOptions &options, MLIRContext *context);
 
 /// Everything. Errors are reported through the context; nothing is left behind by a failure.
 LogicalResult compileModel(const CompileOptions &options, MLIRContext *context);

@@ -10,6 +10,9 @@ namespace mlir::scrimp {
 /// what these are).
 LogicalResult printPlan(const CompileOptions &options, MLIRContext *context, llvm::raw_ostream &os);
 
+/// Prints the program that the runtime would run, as scrimp.cmd ops.
+LogicalResult printCommands(const CompileOptions &options, MLIRContext *context, llvm::raw_ostream &os);
+
 /// Lists each parameter and buffer: name, shape, role, the reason for the role, further names.
 LogicalResult printParameters(const CompileOptions &options, MLIRContext *context, llvm::raw_ostream &os);
 

@@ -5,6 +5,7 @@
 #include "scrimp/Import/Onnx.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -40,12 +41,13 @@ struct Program {
   std::vector<std::string> kernels; // symbols, in the order of the kernel table
 };
 
-/// Serialises @train and @eval of a module that scrimp-plan-memory has planned and emitKernels has named the kernels
-/// of. Fails after an error at an op that has no place or no command.
-FailureOr<Program> buildProgram(ModuleOp module, const ProgramOptions &options);
+/// Lowers @train and @eval of a module that scrimp-plan-memory has planned and emitKernels has named the kernels of to
+/// one scrimp.cmd.program, verified. Fails after an error at an op that has no place or no command.
+FailureOr<OwningOpRef<ModuleOp>> lowerToCommands(ModuleOp module, const ProgramOptions &options);
 
-/// Bytes of a tensor in the arena: i1 takes a byte an element.
-int64_t tensorBytes(RankedTensorType type);
+/// Serialises the scrimp.cmd.program of a module; `carried` are its tensors that no graph reads, with their bytes.
+/// Fails after an error at what the runtime does not know.
+FailureOr<Program> buildProgram(ModuleOp commands, llvm::ArrayRef<CarriedTensor> carried);
 
 } // namespace mlir::scrimp
 

@@ -176,8 +176,10 @@ def FormKernels : Pass<"scrimp-form-kernels", "::mlir::ModuleOp"> {
     compute again (a broadcast, a splat) is copied into each kernel that reads it, and stored only for a library call,
     a view or the function's result. Fusion moves no rounding: bits are those of `fuse=false`.
 
+    Bodies (scrimp.accumulate) are grouped each by itself. A splat that one is to update in place is computed for it alone.
+
     Requires: functions of one block; updates written out as ops.
-    Ensures: a function holds kernels, library calls, views and constants that are no splats.
+    Ensures: functions and bodies hold kernels, library calls, views, constants that are no splats, and ops with bodies.
     Fails: at an op that has no kernel.
     Example: test/Transforms/form-kernels.mlir
   }];
@@ -196,16 +198,18 @@ def Schedule : Pass<"scrimp-schedule", "::mlir::func::FuncOp"> {
     a result is the loss or a gate (scrimp.gate), updates of arguments come after it: a step that ends there has changed
     nothing.
 
-    An op that means an argument's old contents is moved before the update if the given order has it after.
+    An op that means an argument's old contents is moved before the update if the given order has it after. Each body
+    is ordered by itself, for the peak while it runs.
 
-    Requires: one block.
+    Requires: one block a function.
     Ensures: the peak (the largest live set, as scrimp-plan-memory counts it) is not higher than before, unless the
     given order was not legal.
     Fails: if the alias model does (see scrimp-plan-memory).
     Example: test/Transforms/schedule.mlir
   }];
   let options = [
-    Option<"keepOrder", "keep-order", "bool", "false", "Change no more of the order than makes it legal">
+    Option<"keepOrder", "keep-order", "bool", "false", "Change no more of the order than makes it legal">,
+    Option<"workers", "workers", "int64_t", "1", "The most threads that will run the program: what scratch is measured with">
   ];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
@@ -222,9 +226,13 @@ def PlanMemory : Pass<"scrimp-plan-memory", "::mlir::ModuleOp"> {
     and workspace are an account of who holds its bytes at the highest peak (activations gets what nobody holds then);
     at other times any of them lies anywhere in it.
 
+    A body (scrimp.accumulate) is planned once, its ops in line with those around it: what comes from outside keeps its
+    bytes until the last iteration, what is made inside shares bytes with all that is dead meanwhile.
+
     Sets scrimp.offset on arguments, scrimp.offsets (one per result) on every op that is not a view or pack,
-    scrimp.workspace where an op takes scratch, and on the module scrimp.plan: arena_bytes, lower_bound_bytes, alignment,
-    workers, and segments, each with name, offset, bytes. The lower bound is the persistent bytes plus the largest live set.
+    scrimp.body_offsets (of the iteration's number) on ops with bodies, scrimp.workspace where an op takes scratch, and
+    on the module scrimp.plan: arena_bytes, lower_bound_bytes, alignment, workers, and segments, each with name, offset,
+    bytes. The lower bound is the persistent bytes plus the largest live set.
 
     Requires: one block a function; ops grouped into kernels.
     Ensures: verifyPlan (Analysis/PlanVerifier.h), which runs at the end: offsets are aligned; no two live buffers

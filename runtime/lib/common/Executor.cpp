@@ -1,32 +1,58 @@
 // Prepares and walks a command list.
 #include "scrimp/runtime/Executor.h"
 #include <cmath>
+#include <cstring>
 
 namespace scrimp::runtime {
 
 using namespace program;
 
+/// Calls `visit` for each range of the commands, those inside others included, in the order of their pointers.
+template <typename Visit>
+static void forEachRange(const flatbuffers::Vector<flatbuffers::Offset<Command>> *list, Visit visit) {
+  for (const Command *command : items(list)) {
+    if (const Launch *launch = command->body_as_Launch()) {
+      for (const Range *range : items(launch->buffers()))
+        visit(range);
+    } else if (const Call *call = command->body_as_Call()) {
+      for (const Range *range : items(call->buffers()))
+        visit(range);
+    } else if (const Copy *copy = command->body_as_Copy()) {
+      visit(copy->target());
+      visit(copy->source());
+    } else if (const Repeat *repeat = command->body_as_Repeat()) {
+      visit(repeat->index());
+      forEachRange(repeat->commands(), visit);
+    } else if (const Conditional *conditional = command->body_as_Conditional()) {
+      visit(conditional->condition());
+      forEachRange(conditional->commands(), visit);
+    }
+  }
+}
+
 Executor::Executor(const Program *program, const Graph *graph, const scrimp_kernel *kernels, char *arena,
                    ThreadPool &pool)
     : arena(arena), pool(pool) {
   size_t count = 0;
-  for (const program::Command *command : items(graph->commands())) {
-    if (const Launch *launch = command->body_as_Launch())
-      count += items(launch->buffers()).size();
-    else if (const Call *call = command->body_as_Call())
-      count += items(call->buffers()).size();
-    else if (command->body_as_Copy())
-      count += 2;
-  }
+  forEachRange(graph->commands(), [&](const Range *) { ++count; });
   // Spans into these vectors are kept: they must not grow again.
   pointers.reserve(count);
   lengths.reserve(count);
-  commands.reserve(items(graph->commands()).size());
-  auto add = [&](const Range *range) {
-    pointers.push_back(arena + range->offset());
-    lengths.push_back(range->bytes());
-  };
-  for (const program::Command *command : items(graph->commands())) {
+  prepare(program, graph->commands(), kernels);
+}
+
+void Executor::addPointer(const Range *range) {
+  if (range->strides())
+    for (size_t k = 0; k < open.size(); ++k)
+      if (int64_t stride = range->strides()->Get(static_cast<flatbuffers::uoffset_t>(k)))
+        open[k].push_back({pointers.size(), stride});
+  pointers.push_back(arena + range->offset());
+  lengths.push_back(range->bytes());
+}
+
+void Executor::prepare(const Program *program, const Commands *list, const scrimp_kernel *kernels) {
+  for (const program::Command *command : items(list)) {
+    size_t index = commands.size();
     Command prepared;
     prepared.firstPointer = pointers.size();
     if (const Launch *launch = command->body_as_Launch()) {
@@ -35,12 +61,12 @@ Executor::Executor(const Program *program, const Graph *graph, const scrimp_kern
       prepared.units = launch->units();
       prepared.grain = launch->grain();
       for (const Range *range : items(launch->buffers()))
-        add(range);
+        addPointer(range);
     } else if (const Call *call = command->body_as_Call()) {
       prepared.kind = Kind::call;
       prepared.function = findLibraryFunction(textOf(call->function()));
       for (const Range *range : items(call->buffers()))
-        add(range);
+        addPointer(range);
       size_t size = pointers.size() - prepared.firstPointer;
       LibraryArguments &arguments = prepared.arguments;
       arguments.buffers = {pointers.data() + prepared.firstPointer, size};
@@ -54,8 +80,28 @@ Executor::Executor(const Program *program, const Graph *graph, const scrimp_kern
     } else if (const Copy *copy = command->body_as_Copy()) {
       prepared.kind = Kind::copy;
       prepared.units = static_cast<int64_t>(copy->source()->bytes());
-      add(copy->target());
-      add(copy->source());
+      addPointer(copy->target());
+      addPointer(copy->source());
+    } else if (const Repeat *repeat = command->body_as_Repeat()) {
+      prepared.kind = Kind::repeat;
+      prepared.units = repeat->count();
+      addPointer(repeat->index());
+      commands.push_back(prepared);
+      open.emplace_back();
+      prepare(program, repeat->commands(), kernels);
+      commands[index].firstMove = moves.size();
+      moves.insert(moves.end(), open.back().begin(), open.back().end());
+      commands[index].lastMove = moves.size();
+      open.pop_back();
+      commands[index].end = commands.size();
+      continue;
+    } else if (const Conditional *conditional = command->body_as_Conditional()) {
+      prepared.kind = Kind::conditional;
+      addPointer(conditional->condition());
+      commands.push_back(prepared);
+      prepare(program, conditional->commands(), kernels);
+      commands[index].end = commands.size();
+      continue;
     } else {
       prepared.check = command->body_as_CheckFinite();
     }
@@ -63,8 +109,11 @@ Executor::Executor(const Program *program, const Graph *graph, const scrimp_kern
   }
 }
 
-const CheckFinite *Executor::run() {
-  for (const Command &command : commands) {
+const CheckFinite *Executor::run() { return run(0, commands.size()); }
+
+const CheckFinite *Executor::run(size_t first, size_t last) {
+  for (size_t i = first; i < last; ++i) {
+    const Command &command = commands[i];
     char *const *buffers = pointers.data() + command.firstPointer;
     switch (command.kind) {
     case Kind::launch: {
@@ -86,9 +135,38 @@ const CheckFinite *Executor::run() {
       if (!std::isfinite(checked(command.check)))
         return command.check;
       break;
+    case Kind::repeat:
+      if (const CheckFinite *failed = repeat(i))
+        return failed;
+      i = command.end - 1;
+      break;
+    case Kind::conditional:
+      // The commands that it holds come next.
+      if (!*buffers[0])
+        i = command.end - 1;
+      break;
     }
   }
   return nullptr;
+}
+
+/// Pointers are at their first iteration's bytes before and after, also where a check ends the graph.
+const CheckFinite *Executor::repeat(size_t index) {
+  const Command &command = commands[index];
+  const CheckFinite *failed = nullptr;
+  int64_t done = 0;
+  for (; done < command.units && !failed; ++done) {
+    memcpy(pointers[command.firstPointer], &done, sizeof(done));
+    failed = run(index + 1, command.end);
+    move(command, 1);
+  }
+  move(command, -done);
+  return failed;
+}
+
+void Executor::move(const Command &repeat, int64_t iterations) {
+  for (size_t m = repeat.firstMove; m < repeat.lastMove; ++m)
+    pointers[moves[m].pointer] += moves[m].stride * iterations;
 }
 
 double Executor::output(const Output *output) const {

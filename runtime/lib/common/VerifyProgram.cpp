@@ -45,6 +45,7 @@ namespace {
 
 // Far above any machine, and small enough that sums of offsets cannot overflow.
 constexpr uint64_t largestArena = uint64_t{1} << 48;
+constexpr size_t deepestRepeat = 8;
 constexpr uint32_t mostWorkers = 4096;
 
 class ProgramVerifier {
@@ -76,6 +77,7 @@ private:
   const ProgramImage &image;
   Status status;
   std::set<std::string_view> names, inputNames;
+  std::vector<int64_t> counts; // of the repeats around the command under way
 
   [[gnu::format(printf, 2, 3)]] void fail(const char *fmt, ...) {
     if (status.failed())
@@ -241,8 +243,15 @@ private:
     const Output *loss = findOutput(graph, "loss");
     if (name == "train" && !loss)
       fail("the graph 'train' has no output 'loss'");
+    if (items(graph->inputs()).size())
+      fail("the graph '%.*s' has inputs of its own", (int)name.size(), name.data());
+    verifyCommands(graph->commands(), graph);
+  }
+
+  void verifyCommands(const flatbuffers::Vector<flatbuffers::Offset<Command>> *commands, const Graph *graph) {
+    std::string_view name = textOf(graph->name());
     size_t index = 0;
-    for (const Command *command : items(graph->commands())) {
+    for (const Command *command : items(commands)) {
       if (status.failed())
         return;
       switch (command->body_type()) {
@@ -258,6 +267,12 @@ private:
       case CommandBody::CheckFinite:
         verifyCheck(command->body_as_CheckFinite());
         break;
+      case CommandBody::Repeat:
+        verifyRepeat(command->body_as_Repeat(), graph);
+        break;
+      case CommandBody::Conditional:
+        verifyConditional(command->body_as_Conditional(), graph);
+        break;
       default:
         fail("command %zu of graph '%.*s' has unknown kind %d", index, (int)name.size(), name.data(),
              (int)command->body_type());
@@ -266,14 +281,55 @@ private:
     }
   }
 
-  void ranges(const flatbuffers::Vector<const Range *> *buffers, std::string_view what) {
-    size_t index = 0;
-    if (!aligned(buffers))
+  void verifyRepeat(const Repeat *repeat, const Graph *graph) {
+    if (repeat->count() < 1)
+      return fail("a repeat of %lld iterations", (long long)repeat->count());
+    if (counts.size() == deepestRepeat)
+      return fail("more than %zu repeats inside one another", deepestRepeat);
+    if (repeat->index() && (repeat->index()->bytes() != 8 || repeat->index()->offset() % 8))
+      return fail("the number of an iteration of %llu bytes at %llu", (unsigned long long)repeat->index()->bytes(),
+                  (unsigned long long)repeat->index()->offset());
+    verifyRange(repeat->index(), "the number of an iteration");
+    counts.push_back(repeat->count());
+    verifyCommands(repeat->commands(), graph);
+    counts.pop_back();
+  }
+
+  void verifyConditional(const Conditional *conditional, const Graph *graph) {
+    verifyRange(conditional->condition(), "a condition");
+    if (!status.failed() && conditional->condition()->bytes() != 1)
+      return fail("a condition of %llu bytes", (unsigned long long)conditional->condition()->bytes());
+    for (const Command *command : items(conditional->commands()))
+      if (command->body_type() != CommandBody::Launch)
+        return fail("a command of kind %d depends on a condition", (int)command->body_type());
+    verifyCommands(conditional->commands(), graph);
+  }
+
+  /// Whether the range is inside the arena in every iteration.
+  void verifyRange(const Range *range, const char *what) {
+    if (!range)
+      return fail("%s has no place", what);
+    if (!aligned(range->strides()))
       return;
+    size_t strides = items(range->strides()).size();
+    if (strides && strides != counts.size())
+      return fail("%s has %zu strides inside %zu repeats", what, strides, counts.size());
+    if (range->rank_stride() || range->space() != MemorySpace::device)
+      return fail("%s moves with the rank or lies in another memory", what);
+    __int128 begin = range->offset(), end = begin + range->bytes();
+    for (size_t k = 0; k < strides; ++k) {
+      int64_t stride = range->strides()->Get(static_cast<flatbuffers::uoffset_t>(k));
+      (stride < 0 ? begin : end) += static_cast<__int128>(stride) * (counts[k] - 1);
+    }
+    if (begin < 0 || end > program->arena_bytes())
+      fail("%s lies outside the arena", what);
+  }
+
+  void ranges(const flatbuffers::Vector<flatbuffers::Offset<Range>> *buffers, std::string_view what) {
+    size_t index = 0;
     for (const Range *range : items(buffers)) {
-      if (!inArena(range->offset(), range->bytes()))
-        return fail("buffer %zu of %.*s lies outside the arena", index, (int)what.size(), what.data());
-      ++index;
+      std::string name = "buffer " + std::to_string(index++) + " of " + std::string(what);
+      verifyRange(range, name.c_str());
     }
   }
 
@@ -307,8 +363,14 @@ private:
     std::vector<uint64_t> lengths;
     for (const Range *range : items(call->buffers())) {
       lengths.push_back(range->bytes());
-      if (range->bytes() && range->offset() % 8)
-        return fail("a buffer of %.*s is not aligned to 8 bytes", (int)name.size(), name.data());
+      // Pieces of tensors begin where their length allows.
+      uint64_t alignment = std::min<uint64_t>(8, range->bytes() & -range->bytes());
+      bool isAligned = !range->bytes() || range->offset() % alignment == 0;
+      for (int64_t stride : items(range->strides()))
+        isAligned &= !range->bytes() || stride % static_cast<int64_t>(alignment) == 0;
+      if (!isAligned)
+        return fail("a buffer of %.*s is not aligned to %llu bytes", (int)name.size(), name.data(),
+                    (unsigned long long)alignment);
     }
     arguments.buffers = pointers;
     arguments.bytes = lengths;
@@ -333,15 +395,20 @@ private:
 
   void verifyCopy(const Copy *copy) {
     const Range *source = copy->source(), *target = copy->target();
-    for (const Range *range : {source, target})
-      if (reinterpret_cast<uintptr_t>(range) % 8)
-        return fail("a range is not aligned to 8 bytes");
     if (!source || !target || source->bytes() != target->bytes())
       return fail("a copy between ranges of different length");
-    if (!inArena(source->offset(), source->bytes()) || !inArena(target->offset(), target->bytes()))
-      return fail("a copy outside the arena");
-    if (source->bytes() && source->offset() < target->offset() + target->bytes() &&
-        target->offset() < source->offset() + source->bytes())
+    verifyRange(source, "the source of a copy");
+    verifyRange(target, "the target of a copy");
+    if (status.failed() || !source->bytes())
+      return;
+    // Where both move alike they are always as far apart.
+    bool alike = items(source->strides()).size() == items(target->strides()).size();
+    for (size_t k = 0; alike && k < items(source->strides()).size(); ++k)
+      alike = source->strides()->Get(static_cast<flatbuffers::uoffset_t>(k)) ==
+              target->strides()->Get(static_cast<flatbuffers::uoffset_t>(k));
+    if (!alike)
+      return fail("a copy between ranges that move differently");
+    if (source->offset() < target->offset() + target->bytes() && target->offset() < source->offset() + source->bytes())
       fail("a copy between ranges that overlap");
   }
 };
@@ -351,7 +418,7 @@ private:
 Result<const Program *> verifyProgram(const ProgramImage &image) {
   if (reinterpret_cast<uintptr_t>(image.program) % 8)
     return Status::error("invalid program: it is not aligned to 8 bytes; recompile the model");
-  flatbuffers::Verifier verifier(image.program, image.programBytes, /*max_depth=*/16, /*max_tables=*/1u << 26);
+  flatbuffers::Verifier verifier(image.program, image.programBytes, /*max_depth=*/64, /*max_tables=*/1u << 26);
   if (image.programBytes < 16 || !VerifyProgramBuffer(verifier))
     return Status::error("invalid program: %llu bytes that are no FlatBuffer of this schema; recompile the model",
                          (unsigned long long)image.programBytes);

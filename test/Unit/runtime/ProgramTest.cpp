@@ -32,7 +32,7 @@ static CallT gemmCall(const TestProgram &test) {
   call.ints = {1, 2, 2, 2, 0, 0, 0, 0, 0, 0};
   call.location = "h.0.mlp";
   for (const char *name : {"w", "w.exp_avg", "grad"})
-    call.buffers.push_back(Range(test.offsets.at(name), 16));
+    call.buffers.push_back(std::make_unique<RangeT>(makeRange(test.offsets.at(name), 16)));
   return call;
 }
 
@@ -45,8 +45,19 @@ TEST(Program, RefusesEachKindOfFault) {
   auto launch = [=](TestProgram &t) -> LaunchT & { return *train(t).commands[0]->body.AsLaunch(); };
   auto copy = [=](TestProgram &t) -> CopyT & { return *train(t).commands[4]->body.AsCopy(); };
   auto call = [=](TestProgram &t, CallT call) { train(t).commands[0]->body.Set(std::move(call)); };
+  // Puts the first command into a repeat.
+  auto repeat = [=](TestProgram &t, int64_t count) -> RepeatT & {
+    RepeatT body;
+    body.count = count;
+    body.index = std::make_unique<RangeT>(makeRange(0, 8));
+    body.commands.push_back(std::move(train(t).commands[0]));
+    train(t).commands[0] = std::make_unique<CommandT>();
+    train(t).commands[0]->body.Set(std::move(body));
+    return *train(t).commands[0]->body.AsRepeat();
+  };
+  auto inner = [](RepeatT &body) -> LaunchT & { return *body.commands[0]->body.AsLaunch(); };
   const std::vector<Fault> faults = {
-      {[](auto &t) { t.table.program_version = 9; }, "version 9, this runtime reads version 2"},
+      {[](auto &t) { t.table.program_version = 9; }, "version 9, this runtime reads version 3"},
       {[](auto &t) { t.table.alignment = 48; }, "alignment 48 of an arena of "},
       {[](auto &t) { t.table.arena_bytes += 8; }, "alignment 64 of an arena of "},
       {[](auto &t) { t.table.arena_bytes = UINT64_MAX; }, "arena of 18446744073709551615 bytes"},
@@ -83,14 +94,14 @@ TEST(Program, RefusesEachKindOfFault) {
       {[=](auto &t) { launch(t).kernel = 5; }, "launch of kernel 5 of 5"},
       {[=](auto &t) { launch(t).buffers.pop_back(); }, "kernel 'loss' takes 6 buffers, a launch gives it 5"},
       {[=](auto &t) { launch(t).grain = 0; }, "kernel 'loss' is launched for 1 units in steps of 0"},
-      {[=](auto &t) { launch(t).buffers[2] = Range(UINT64_MAX, 2); }, "buffer 2 of loss lies outside the arena"},
+      {[=](auto &t) { *launch(t).buffers[2] = makeRange(UINT64_MAX, 2); }, "buffer 2 of loss lies outside the arena"},
       {[=](auto &t) { train(t).commands[1]->body.AsCheckFinite()->offset = t.table.arena_bytes; },
        "check of 'loss' lies outside the arena"},
       {[=](auto &t) { train(t).commands[1]->body.AsCheckFinite()->dtype = DType::i64; },
        "the check of 'loss' is of an unknown kind"},
-      {[=](auto &t) { copy(t).target = std::make_unique<Range>(0, 8); }, "a copy between ranges of different length"},
+      {[=](auto &t) { *copy(t).target = makeRange(0, 8); }, "a copy between ranges of different length"},
       {[=](auto &t) { copy(t).target.reset(); }, "a copy between ranges of different length"},
-      {[=](auto &t) { *copy(t).target = Range(copy(t).source->offset() + 8, 16); },
+      {[=](auto &t) { *copy(t).target = makeRange(copy(t).source->offset + 8, 16); },
        "a copy between ranges that overlap"},
       {[=](auto &t) {
          CallT bad = gemmCall(t);
@@ -106,10 +117,44 @@ TEST(Program, RefusesEachKindOfFault) {
        "gemm: A needs 8000 bytes, found 16 (in h.0.mlp)"},
       {[=](auto &t) {
          CallT bad = gemmCall(t);
-         bad.buffers[0] = Range(4, 16);
+         *bad.buffers[0] = makeRange(4, 16);
          call(t, bad);
        },
        "a buffer of gemm is not aligned to 8 bytes"},
+      {[=](auto &t) { launch(t).buffers[2]->strides = {16}; }, "buffer 2 of loss has 1 strides inside 0 repeats"},
+      {[=](auto &t) { launch(t).buffers[2]->rank_stride = 16; }, "buffer 2 of loss moves with the rank"},
+      {[=](auto &t) { launch(t).buffers[2]->space = MemorySpace::host; },
+       "buffer 2 of loss moves with the rank or lies"},
+      {[=](auto &t) { repeat(t, 0); }, "a repeat of 0 iterations"},
+      {[=](auto &t) { repeat(t, 2).index->bytes = 4; }, "the number of an iteration of 4 bytes at "},
+      {[=](auto &t) { repeat(t, 2).index.reset(); }, "the number of an iteration has no place"},
+      // The last of INT64_MAX pieces, and one before the arena's first byte.
+      {[=](auto &t) { inner(repeat(t, INT64_MAX)).buffers[1]->strides = {INT64_MAX}; },
+       "buffer 1 of loss lies outside the arena"},
+      {[=](auto &t) { inner(repeat(t, 2)).buffers[0]->strides = {INT64_MIN}; },
+       "buffer 0 of loss lies outside the arena"},
+      {[=](auto &t) {
+         for (int level = 0; level < 9; ++level)
+           repeat(t, 2);
+       },
+       "more than 8 repeats inside one another"},
+      {[=](auto &t) {
+         ConditionalT body;
+         body.condition = std::make_unique<RangeT>(makeRange(0, 2));
+         train(t).commands[0]->body.Set(std::move(body));
+       },
+       "a condition of 2 bytes"},
+      {[=](auto &t) {
+         ConditionalT body;
+         body.condition = std::make_unique<RangeT>(makeRange(0, 1));
+         body.commands.push_back(std::move(train(t).commands[4]));
+         train(t).commands[4] = std::make_unique<CommandT>(*train(t).commands[0]);
+         train(t).commands[0]->body.Set(std::move(body));
+       },
+       "a command of kind 3 depends on a condition"},
+      {[=](auto &t) { train(t).commands[0]->body.Set(StartT()); }, "command 0 of graph 'train' has unknown kind 7"},
+      {[=](auto &t) { train(t).inputs.push_back(std::make_unique<InputT>(*t.table.inputs[0])); },
+       "the graph 'train' has inputs of its own"},
   };
   for (const Fault &fault : faults) {
     TestProgram test;

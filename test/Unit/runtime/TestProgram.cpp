@@ -88,7 +88,22 @@ uint64_t TestProgram::place(const std::string &name, uint64_t bytes) {
   return offset;
 }
 
-Range TestProgram::range(const std::string &name, uint64_t bytes) const { return {offsets.at(name), bytes}; }
+RangeT TestProgram::range(const std::string &name, uint64_t bytes) const { return makeRange(offsets.at(name), bytes); }
+
+RangeT makeRange(uint64_t offset, uint64_t bytes, std::vector<int64_t> strides) {
+  RangeT range;
+  range.offset = offset;
+  range.bytes = bytes;
+  range.strides = std::move(strides);
+  return range;
+}
+
+std::vector<std::unique_ptr<RangeT>> makeRanges(const std::vector<RangeT> &ranges) {
+  std::vector<std::unique_ptr<RangeT>> result;
+  for (const RangeT &range : ranges)
+    result.push_back(std::make_unique<RangeT>(range));
+  return result;
+}
 
 void TestProgram::addTensor(const char *name, std::vector<int64_t> shape, TensorRole role, InitKind init, double a,
                             double b, DType dtype) {
@@ -115,10 +130,10 @@ void TestProgram::addScalar(const char *name, DType dtype) {
   table.scalars.push_back(std::move(scalar));
 }
 
-void TestProgram::addLaunch(GraphT &graph, uint32_t kernel, std::vector<Range> buffers, int64_t units) {
+void TestProgram::addLaunch(GraphT &graph, uint32_t kernel, std::vector<RangeT> buffers, int64_t units) {
   LaunchT launch;
   launch.kernel = kernel;
-  launch.buffers = std::move(buffers);
+  launch.buffers = makeRanges(buffers);
   launch.units = units;
   launch.grain = 1;
   auto command = std::make_unique<CommandT>();
@@ -190,8 +205,8 @@ TestProgram::TestProgram() {
   segment->bytes = table.arena_bytes;
   table.segments.push_back(std::move(segment));
 
-  std::vector<Range> lossBuffers = {range("x", B * D * 4), range("labels", B * 8), range("w", D * 4),
-                                    range("loss", 4),      range("loss_sum", 4),   range("loss_count", 4)};
+  std::vector<RangeT> lossBuffers = {range("x", B * D * 4), range("labels", B * 8), range("w", D * 4),
+                                     range("loss", 4),      range("loss_sum", 4),   range("loss_count", 4)};
   auto addOutput = [&](GraphT &graph, const char *name) {
     auto output = std::make_unique<OutputT>();
     output->name = name;
@@ -219,12 +234,12 @@ TestProgram::TestProgram() {
   addCheck(CheckKind::gradient, "w", "grad_norm");
   auto copy = std::make_unique<CommandT>();
   CopyT body;
-  body.source = std::make_unique<Range>(range("grad", D * 4));
-  body.target = std::make_unique<Range>(range("grad_copy", D * 4));
+  body.source = std::make_unique<RangeT>(range("grad", D * 4));
+  body.target = std::make_unique<RangeT>(range("grad_copy", D * 4));
   copy->body.Set(std::move(body));
   train->commands.push_back(std::move(copy));
-  std::vector<Range> adam = {range("w", D * 4), range("grad_copy", D * 4), range("w.exp_avg", D * 4),
-                             range("w.exp_avg_sq", D * 4)};
+  std::vector<RangeT> adam = {range("w", D * 4), range("grad_copy", D * 4), range("w.exp_avg", D * 4),
+                              range("w.exp_avg_sq", D * 4)};
   for (const char *name :
        {"decay_factor", "step_size", "sqrt_bias_correction2", "beta2", "one_minus_beta1", "one_minus_beta2", "eps"})
     adam.push_back(range(name, 4));

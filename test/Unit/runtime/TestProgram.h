@@ -15,6 +15,10 @@
 
 namespace scrimp::runtime {
 
+/// Bytes that stay where they are, or move with the repeats around.
+program::RangeT makeRange(uint64_t offset, uint64_t bytes, std::vector<int64_t> strides = {});
+std::vector<std::unique_ptr<program::RangeT>> makeRanges(const std::vector<program::RangeT> &ranges);
+
 class TestProgram {
 public:
   static constexpr int64_t batch = 4, features = 4;
@@ -44,11 +48,11 @@ public:
 
 private:
   uint64_t place(const std::string &name, uint64_t bytes);
-  program::Range range(const std::string &name, uint64_t bytes) const;
+  program::RangeT range(const std::string &name, uint64_t bytes) const;
   void addTensor(const char *name, std::vector<int64_t> shape, program::TensorRole role, program::InitKind init,
                  double a = 0, double b = 0, DType dtype = DType::f32);
   void addScalar(const char *name, DType dtype = DType::f32);
-  void addLaunch(program::GraphT &graph, uint32_t kernel, std::vector<program::Range> buffers, int64_t units);
+  void addLaunch(program::GraphT &graph, uint32_t kernel, std::vector<program::RangeT> buffers, int64_t units);
 
   std::vector<uint64_t> packed;
 };

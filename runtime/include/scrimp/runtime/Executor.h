@@ -1,5 +1,5 @@
 // Walks the command list of a graph. Everything that a step needs is prepared when the program is loaded; running
-// allocates nothing.
+// allocates nothing, and only adds strides to pointers where commands are repeated.
 #ifndef SCRIMP_RUNTIME_EXECUTOR_H
 #define SCRIMP_RUNTIME_EXECUTOR_H
 
@@ -26,22 +26,39 @@ public:
   double checked(const program::CheckFinite *check) const;
 
 private:
-  enum class Kind : uint8_t { launch, call, copy, check };
+  enum class Kind : uint8_t { launch, call, copy, check, repeat, conditional };
+  using Commands = flatbuffers::Vector<flatbuffers::Offset<program::Command>>;
   struct Command {
     Kind kind = Kind::check;
     scrimp_kernel kernel = nullptr;
     const LibraryFunction *function = nullptr;
-    size_t firstPointer = 0;      // launch, call: into `pointers`; copy: target, then source
-    int64_t units = 0, grain = 0; // launch; copy: bytes
+    size_t firstPointer = 0;            // into `pointers`. launch, call: buffers; copy: target, source; repeat: index;
+                                        // conditional: condition
+    int64_t units = 0, grain = 0;       // launch; copy: bytes; repeat: how often
+    size_t end = 0;                     // repeat, conditional: where in `commands` theirs end
+    size_t firstMove = 0, lastMove = 0; // repeat: into `moves`
     LibraryArguments arguments;
     const program::CheckFinite *check = nullptr;
   };
+  /// How far a pointer moves from one iteration of a repeat to the next.
+  struct Move {
+    size_t pointer;
+    int64_t stride;
+  };
+
+  void prepare(const program::Program *program, const Commands *list, const scrimp_kernel *kernels);
+  void addPointer(const program::Range *range);
+  const program::CheckFinite *run(size_t first, size_t last);
+  const program::CheckFinite *repeat(size_t index);
+  void move(const Command &repeat, int64_t iterations);
 
   char *arena;
   ThreadPool &pool;
-  std::vector<Command> commands;
-  std::vector<char *> pointers;
+  std::vector<Command> commands; // a repeat's or conditional's follow it
+  std::vector<char *> pointers;  // of the iterations under way
   std::vector<uint64_t> lengths;
+  std::vector<Move> moves;
+  std::vector<std::vector<Move>> open; // while preparing: of the repeats around
 };
 
 } // namespace scrimp::runtime

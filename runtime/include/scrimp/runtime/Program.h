@@ -10,7 +10,7 @@
 
 namespace scrimp::runtime {
 
-inline constexpr uint32_t programVersion = 2;
+inline constexpr uint32_t programVersion = 3;
 
 /// Checks the image from bytes to meaning; safe on arbitrary bytes.
 Result<const program::Program *> verifyProgram(const ProgramImage &image);

@@ -1,0 +1,37 @@
+// The graph passes in their order, as scrimp-compile runs them and scrimp-opt --scrimp-train-pipeline too.
+#ifndef SCRIMP_DRIVER_PIPELINE_H
+#define SCRIMP_DRIVER_PIPELINE_H
+
+#include "mlir/Pass/PassOptions.h"
+
+namespace mlir {
+class OpPassManager;
+}
+
+namespace mlir::scrimp {
+
+struct TrainPipelineOptions : PassPipelineOptions<TrainPipelineOptions> {
+  Option<bool> fp64{*this, "fp64", llvm::cl::desc("Compute all of the model in f64"), llvm::cl::init(false)};
+  Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("adamw, adam or sgd"), llvm::cl::init("adamw")};
+  Option<bool> momentum{*this, "momentum", llvm::cl::desc("sgd: keep a momentum buffer"), llvm::cl::init(false)};
+  Option<bool> nesterov{*this, "nesterov", llvm::cl::desc("sgd: Nesterov momentum"), llvm::cl::init(false)};
+  Option<bool> clipGradNorm{*this, "clip-grad-norm", llvm::cl::desc("Clip by the global norm"), llvm::cl::init(false)};
+  Option<bool> waitForNorm{*this, "wait-for-norm", llvm::cl::desc("No update comes before the norm of all gradients"),
+                           llvm::cl::init(false)};
+  ListOption<std::string> noDecay{*this, "no-decay",
+                                  llvm::cl::desc("Parameters without weight decay: patterns, or 1d")};
+  Option<bool> fuse{*this, "fuse", llvm::cl::desc("Let ops share kernels"), llvm::cl::init(true)};
+  Option<bool> schedule{*this, "schedule", llvm::cl::desc("Reorder for a lower peak"), llvm::cl::init(true)};
+  Option<int64_t> workers{*this, "workers", llvm::cl::desc("The most threads that will run the program"),
+                          llvm::cl::init(1)};
+};
+
+/// Adds the passes from the imported module to the plan (design, section 2).
+void buildTrainPipeline(OpPassManager &manager, const TrainPipelineOptions &options);
+
+/// Makes it known as --scrimp-train-pipeline.
+void registerTrainPipeline();
+
+} // namespace mlir::scrimp
+
+#endif

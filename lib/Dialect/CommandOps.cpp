@@ -1,0 +1,149 @@
+// scrimp.cmd.*: what must hold of a program before it is serialised. The runtime checks the same again
+// (runtime/lib/common/VerifyProgram.cpp), since it does not trust the file.
+#include "scrimp/Dialect/Scrimp.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+/// How often each repeat around `op` runs, outermost first.
+static SmallVector<int64_t> countsAround(Operation *op) {
+  SmallVector<int64_t> counts;
+  for (Operation *parent = op->getParentOp(); parent; parent = parent->getParentOp())
+    if (auto repeat = dyn_cast<CmdRepeatOp>(parent))
+      counts.push_back(repeat.getCount());
+  std::reverse(counts.begin(), counts.end());
+  return counts;
+}
+
+/// Whether the op's ranges stay inside the arena in all iterations. Fails after an error.
+static LogicalResult verifyRanges(CommandOp op) {
+  auto program = op->getParentOfType<CmdProgramOp>();
+  if (!program)
+    return op->emitOpError() << "stands outside of a scrimp.cmd.program";
+  SmallVector<int64_t> counts = countsAround(op);
+  for (auto [i, range] : llvm::enumerate(op.getRanges())) {
+    ArrayRef<int64_t> strides = range.getStrides();
+    if (!strides.empty() && strides.size() != counts.size())
+      return op->emitOpError() << "range " << i << " has " << strides.size() << " strides inside " << counts.size()
+                               << " repeats";
+    __int128 begin = range.getOffset(), end = begin + range.getBytes();
+    for (auto [stride, count] : llvm::zip(strides, counts))
+      (stride < 0 ? begin : end) += static_cast<__int128>(stride) * (count - 1);
+    if (begin < 0 || end > static_cast<__int128>(program.getArenaBytes()))
+      return op->emitOpError() << "range " << i << ", " << range << ", leaves the arena of " << program.getArenaBytes()
+                               << " bytes";
+  }
+  return success();
+}
+
+static SmallVector<RangeAttr> rangesOf(ArrayAttr buffers) { return llvm::to_vector(buffers.getAsRange<RangeAttr>()); }
+
+/// A tensor's place as a range.
+static SmallVector<RangeAttr> placeOf(MLIRContext *context, Type type, int64_t offset) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return {RangeAttr::get(context, offset, tensor ? bytesOf(tensor) : elementBytesOf(type))};
+}
+
+//===-- Tables ---------------------------------------------------------------------------------------------------===//
+
+LogicalResult CmdProgramOp::verify() {
+  if (static_cast<int64_t>(getArenaBytes()) < 0 || static_cast<int64_t>(getAlignment()) < 1)
+    return emitOpError() << "has an arena of " << getArenaBytes() << " bytes with alignment " << getAlignment();
+  for (Operation &op : getBody().front())
+    if (!isa<CmdSegmentOp, CmdTensorOp, CmdCarriedOp, CmdInputOp, CmdScalarOp, CmdHyperparameterOp, CmdKernelOp,
+             CmdGraphOp>(op))
+      return op.emitOpError() << "is no table of a program";
+  return success();
+}
+
+SmallVector<RangeAttr> CmdSegmentOp::getRanges() { return {getPlace()}; }
+LogicalResult CmdSegmentOp::verify() { return verifyRanges(*this); }
+
+SmallVector<RangeAttr> CmdTensorOp::getRanges() { return placeOf(getContext(), getType(), getOffset()); }
+LogicalResult CmdTensorOp::verify() { return verifyRanges(*this); }
+
+SmallVector<RangeAttr> CmdInputOp::getRanges() { return placeOf(getContext(), getType(), getOffset()); }
+LogicalResult CmdInputOp::verify() {
+  if (getValid() && getValid()->size() != 2)
+    return emitOpError() << "'valid' is where valid values begin and end, found " << getValid()->size() << " numbers";
+  return verifyRanges(*this);
+}
+
+SmallVector<RangeAttr> CmdScalarOp::getRanges() { return placeOf(getContext(), getType(), getOffset()); }
+LogicalResult CmdScalarOp::verify() { return verifyRanges(*this); }
+
+SmallVector<RangeAttr> CmdOutputOp::getRanges() { return placeOf(getContext(), getType(), getOffset()); }
+LogicalResult CmdOutputOp::verify() { return verifyRanges(*this); }
+
+LogicalResult CmdGraphOp::verify() {
+  for (Operation &op : getBody().front())
+    if (!isa<CommandOp>(op))
+      return op.emitOpError() << "is no command";
+  return success();
+}
+
+//===-- Commands -------------------------------------------------------------------------------------------------===//
+
+SmallVector<RangeAttr> CmdLaunchOp::getRanges() { return rangesOf(getBuffers()); }
+
+LogicalResult CmdLaunchOp::verify() {
+  if (static_cast<int64_t>(getUnits()) < 0 || static_cast<int64_t>(getGrain()) < 1)
+    return emitOpError() << "is launched for " << getUnits() << " units in steps of " << getGrain();
+  return verifyRanges(*this);
+}
+
+LogicalResult CmdLaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto kernel = symbols.lookupNearestSymbolFrom<CmdKernelOp>(*this, getKernelAttr());
+  if (!kernel)
+    return emitOpError() << "there is no kernel " << getKernelAttr();
+  if (kernel.getBuffers() != getBuffers().size())
+    return emitOpError() << "kernel " << getKernelAttr() << " takes " << kernel.getBuffers() << " buffers, found "
+                         << getBuffers().size();
+  return success();
+}
+
+SmallVector<RangeAttr> CmdCallOp::getRanges() { return rangesOf(getBuffers()); }
+LogicalResult CmdCallOp::verify() { return verifyRanges(*this); }
+
+SmallVector<RangeAttr> CmdCopyOp::getRanges() { return {getSource(), getTarget()}; }
+
+LogicalResult CmdCopyOp::verify() {
+  if (getSource().getBytes() != getTarget().getBytes())
+    return emitOpError() << "the ranges have " << getSource().getBytes() << " and " << getTarget().getBytes()
+                         << " bytes";
+  return verifyRanges(*this);
+}
+
+SmallVector<RangeAttr> CmdCheckFiniteOp::getRanges() { return placeOf(getContext(), getType(), getOffset()); }
+
+LogicalResult CmdCheckFiniteOp::verify() {
+  if (getKind() != "loss" && getKind() != "gradient")
+    return emitOpError() << "checks '" << getKind() << "'; there are 'loss' and 'gradient'";
+  if (!isa<FloatType>(getType()))
+    return emitOpError() << "looks at one float, found " << getType();
+  return verifyRanges(*this);
+}
+
+SmallVector<RangeAttr> CmdRepeatOp::getRanges() { return {getIndex()}; }
+
+LogicalResult CmdRepeatOp::verify() {
+  if (static_cast<int64_t>(getCount()) < 1)
+    return emitOpError() << "runs at least once, found " << getCount();
+  if (getIndex().getBytes() != 8)
+    return emitOpError() << "the number of the iteration takes 8 bytes, found " << getIndex().getBytes();
+  for (Operation &op : getBody().front())
+    if (!isa<CmdLaunchOp, CmdCallOp, CmdCopyOp, CmdRepeatOp, CmdConditionalOp>(op))
+      return op.emitOpError() << "cannot be repeated";
+  return verifyRanges(*this);
+}
+
+SmallVector<RangeAttr> CmdConditionalOp::getRanges() { return {getCondition()}; }
+
+LogicalResult CmdConditionalOp::verify() {
+  if (getCondition().getBytes() != 1)
+    return emitOpError() << "the condition takes 1 byte, found " << getCondition().getBytes();
+  for (Operation &op : getBody().front())
+    if (!isa<CmdLaunchOp>(op))
+      return op.emitOpError() << "cannot depend on a condition; only launches can";
+  return verifyRanges(*this);
+}

@@ -1,0 +1,319 @@
+// From the planned module to scrimp.cmd ops: every value becomes the bytes that the plan gave it, every op that has
+// code a command, and what arguments say of themselves the tables.
+#include "scrimp/Driver/Program.h"
+
+#include "Addresses.h"
+#include "scrimp/Analysis/Aliases.h"
+
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/xxhash.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+namespace {
+class CommandLowering {
+public:
+  CommandLowering(ModuleOp module, const ProgramOptions &options)
+      : module(module), options(options), builder(module.getContext()) {}
+  FailureOr<OwningOpRef<ModuleOp>> lower();
+
+private:
+  LogicalResult addFunction(func::FuncOp function);
+  LogicalResult addArgument(func::FuncOp function, unsigned index);
+  void addTensor(StringRef name, ArrayAttr aliases, RankedTensorType type, int64_t offset, StringRef role,
+                 DictionaryAttr init, StringRef reason, ElementsAttr constant = {});
+  void addCarried(const CarriedTensor &tensor);
+  void takeName(StringRef name) {
+    if (!tensorNames.insert(name).second)
+      repeated = name;
+  }
+  LogicalResult addOps(Block &block, const Addresses &addresses, unsigned loops);
+  LogicalResult addBody(BodyOp body, const Addresses &addresses, unsigned loops);
+  LogicalResult addCommand(Operation &op, const Addresses &addresses, unsigned loops);
+  void addCheck(StringRef kind, StringRef name, Value value, const Addresses &addresses);
+
+  ModuleOp module;
+  const ProgramOptions &options;
+  OpBuilder builder; // at the end of the tables
+  OpBuilder commands{builder.getContext()};
+  llvm::StringSet<> tensorNames, kernels;
+  std::string repeated;          // the last name that two tensors have
+  llvm::StringMap<int64_t> seen; // names of arguments already in the tables
+  int64_t batch = 0, tokensPerSample = 0, storedBytes = 0;
+  Operation *lossOp = nullptr; // of the function under way
+  Value loss;
+  bool updatesSomething = false;
+};
+} // namespace
+
+void CommandLowering::addTensor(StringRef name, ArrayAttr aliases, RankedTensorType type, int64_t offset,
+                                StringRef role, DictionaryAttr init, StringRef reason, ElementsAttr constant) {
+  StringRef kind = constant ? "file" : "zeros";
+  double a = 0, b = 0;
+  if (init) {
+    if (auto attr = init.getAs<StringAttr>("kind"))
+      kind = attr.getValue();
+    if (auto attr = init.getAs<FloatAttr>("a"))
+      a = attr.getValueAsDouble();
+    if (auto attr = init.getAs<FloatAttr>("b"))
+      b = attr.getValueAsDouble();
+  }
+  IntegerAttr weightsOffset;
+  if (kind == "file") {
+    weightsOffset = builder.getI64IntegerAttr(storedBytes);
+    storedBytes += bytesOf(type);
+  }
+  SmallVector<StringRef> further;
+  if (aliases)
+    for (auto alias : aliases.getAsRange<StringAttr>())
+      further.push_back(alias.getValue());
+  takeName(name);
+  for (StringRef each : further)
+    takeName(each);
+  CmdTensorOp::create(builder, module.getLoc(), name, type, offset, role, kind, APFloat(a), APFloat(b), weightsOffset,
+                      builder.getStrArrayAttr(further), reason, constant);
+}
+
+void CommandLowering::addCarried(const CarriedTensor &tensor) {
+  SmallVector<StringRef> aliases;
+  for (StringRef name : tensor.names) {
+    takeName(name);
+    if (name != tensor.names[0])
+      aliases.push_back(name);
+  }
+  const WeightSource &source = tensor.source;
+  int64_t bytes = source.getLength();
+  CmdCarriedOp::create(builder, module.getLoc(), tensor.names[0], builder.getStrArrayAttr(aliases), source.typeName,
+                       source.shape, bytes, storedBytes);
+  storedBytes += bytes;
+}
+
+LogicalResult CommandLowering::addArgument(func::FuncOp function, unsigned index) {
+  auto attr = [&]<typename T>(StringRef name, T) { return function.getArgAttrOfType<T>(index, name); };
+  auto type = cast<RankedTensorType>(function.getArgument(index).getType());
+  auto name = attr(ScrimpDialect::kName, StringAttr());
+  auto scalar = attr(ScrimpDialect::kScalar, StringAttr());
+  std::string key = scalar ? "scalar " + scalar.str() : name ? name.str() : "";
+  if (key.empty())
+    return function.emitError() << "argument " << index << " has neither scrimp.name nor scrimp.scalar";
+  int64_t offset = attr("scrimp.offset", IntegerAttr()).getInt();
+  if (auto [it, isNew] = seen.try_emplace(key, offset); !isNew) {
+    if (it->second != offset)
+      return function.emitError() << "'" << key << "' lies at " << offset << " here and at " << it->second
+                                  << " in another function";
+    return success();
+  }
+  if (scalar) {
+    CmdScalarOp::create(builder, function.getLoc(), scalar.getValue(), type.getElementType(), offset);
+    return success();
+  }
+  if (auto batchDim = attr(ScrimpDialect::kInput, IntegerAttr())) {
+    int64_t dim = batchDim.getInt();
+    ArrayRef<int64_t> shape = type.getShape();
+    if (dim >= 0 && dim < type.getRank()) {
+      batch = std::max(batch, shape[dim]);
+      // Token ids: an integer for every position of a sample.
+      if (type.getElementTypeBitWidth() >= 32 && type.getElementType().isInteger() && type.getRank() == 2 && dim == 0 &&
+          shape[1] > 1)
+        tokensPerSample = std::max(tokensPerSample, shape[1]);
+    }
+    CmdInputOp::create(builder, function.getLoc(), name.getValue(), type, offset, dim,
+                       attr("scrimp.valid", DenseI64ArrayAttr()), attr("scrimp.ignore", IntegerAttr()));
+    return success();
+  }
+  auto param = attr(ScrimpDialect::kParam, StringAttr());
+  bool isState = bool(function.getArgAttr(index, ScrimpDialect::kState));
+  if (!param && !isState)
+    return function.emitError() << "argument '" << key << "' has no role";
+  auto members = attr("scrimp.members", ArrayAttr());
+  StringRef role = !isState  ? (param.getValue() == "frozen" ? "frozen_parameter" : "parameter")
+                   : members ? "optimizer_state"
+                             : "buffer";
+  if (!members) {
+    auto reason = attr("scrimp.reason", StringAttr());
+    addTensor(key, attr("scrimp.aliases", ArrayAttr()), type, offset, role, attr("scrimp.init", DictionaryAttr()),
+              reason ? reason.getValue() : "");
+    return success();
+  }
+  int64_t elementBytes = elementBytesOf(type.getElementType());
+  for (Attribute entry : members) {
+    auto member = cast<DictionaryAttr>(entry);
+    SmallVector<int64_t> shape;
+    if (auto dense = member.getAs<DenseI64ArrayAttr>("shape"))
+      shape.assign(dense.asArrayRef().begin(), dense.asArrayRef().end());
+    auto reason = member.getAs<StringAttr>("reason");
+    addTensor(member.getAs<StringAttr>("name").getValue(), member.getAs<ArrayAttr>("aliases"),
+              RankedTensorType::get(shape, type.getElementType()),
+              offset + member.getAs<IntegerAttr>("offset").getInt() * elementBytes, role,
+              member.getAs<DictionaryAttr>("init"), reason ? reason.getValue() : "");
+  }
+  return success();
+}
+
+LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addresses, unsigned loops) {
+  SmallVector<Attribute> buffers;
+  for (Value value : llvm::concat<Value>(llvm::to_vector(op.getOperands()), llvm::to_vector(op.getResults())))
+    buffers.push_back(addresses.get(value, loops));
+  if (auto workspace = op.getAttrOfType<DenseI64ArrayAttr>("scrimp.workspace"))
+    for (auto [offset, type] : llvm::zip_equal(workspace.asArrayRef(), getWorkspaceTypes(&op, options.workers)))
+      buffers.push_back(RangeAttr::get(op.getContext(), offset, bytesOf(type)));
+  ArrayAttr bufferAttr = builder.getArrayAttr(buffers);
+  auto kernel = dyn_cast<KernelOp>(op);
+  if (kernel && kernel.getKernelFamily() == KernelFamily::Library) {
+    LibraryCall call = kernel.getLibraryCall();
+    // The library counts in 32 bits.
+    for (Type type :
+         llvm::concat<const Type>(SmallVector<Type>(op.getOperandTypes()), SmallVector<Type>(op.getResultTypes())))
+      for (int64_t size : cast<RankedTensorType>(type).getShape())
+        if (size > INT32_MAX)
+          return op.emitError() << "has a dimension of " << size << ", but '" << call.function << "' takes at most "
+                                << INT32_MAX << "; try a smaller batch";
+    CmdCallOp::create(commands, op.getLoc(), call.function, tensorType(op.getResult(0)).getElementType(), call.ints,
+                      call.floats, bufferAttr);
+    return success();
+  }
+  auto symbol = op.getAttrOfType<StringAttr>("scrimp.symbol");
+  if (!symbol)
+    return op.emitError() << "has no code";
+  if (kernels.insert(symbol.getValue()).second)
+    CmdKernelOp::create(builder, module.getLoc(), symbol.getValue(), buffers.size());
+  CmdLaunchOp::create(commands, op.getLoc(), symbol.getValue(), op.getAttrOfType<IntegerAttr>("scrimp.units").getInt(),
+                      op.getAttrOfType<IntegerAttr>("scrimp.grain").getInt(), bufferAttr);
+  return success();
+}
+
+/// A body's ops become the commands of a repeat or a conditional. Its arguments, results and what it yields need none:
+/// they are the same bytes.
+LogicalResult CommandLowering::addBody(BodyOp body, const Addresses &addresses, unsigned loops) {
+  OpBuilder::InsertionGuard guard(commands);
+  std::optional<unsigned> condition = body.getConditionOperand();
+  Operation *list;
+  if (condition)
+    list = CmdConditionalOp::create(commands, body.getLoc(), addresses.get(body->getOperand(*condition), loops));
+  else
+    list = CmdRepeatOp::create(commands, body.getLoc(), body.getIterations(),
+                               addresses.get(getOwnArguments(body).front(), loops));
+  commands.setInsertionPointToEnd(&list->getRegion(0).emplaceBlock());
+  return addOps(body.getBodyBlock(), addresses, loops + !condition);
+}
+
+void CommandLowering::addCheck(StringRef kind, StringRef name, Value value, const Addresses &addresses) {
+  CmdCheckFiniteOp::create(commands, value.getLoc(), kind, name, tensorType(value).getElementType(),
+                           addresses.getOffset(value));
+}
+
+LogicalResult CommandLowering::addOps(Block &block, const Addresses &addresses, unsigned loops) {
+  for (Operation &op : block.without_terminator()) {
+    if (auto check = dyn_cast<CheckFiniteOp>(op)) {
+      addCheck("gradient", check.getOf(), check.getY(), addresses);
+      continue;
+    }
+    if (isViewLike(&op))
+      continue;
+    if (isProgramConstant(&op)) {
+      int64_t offset = addresses.getOffset(op.getResult(0));
+      std::string name = "constant." + std::to_string(offset);
+      ElementsAttr value;
+      matchPattern(&op, m_Constant(&value));
+      if (seen.try_emplace(name, offset).second)
+        addTensor(name, {}, tensorType(op.getResult(0)), offset, "constant", {}, "a constant of the graph", value);
+      continue;
+    }
+    auto body = dyn_cast<BodyOp>(op);
+    if (failed(body ? addBody(body, addresses, loops) : addCommand(op, addresses, loops)))
+      return failure();
+    if (&op == lossOp && updatesSomething)
+      addCheck("loss", "loss", loss, addresses);
+  }
+  return success();
+}
+
+LogicalResult CommandLowering::addFunction(func::FuncOp function) {
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (failed(addArgument(function, i)))
+      return failure();
+  FailureOr<Addresses> addresses = Addresses::compute(function);
+  if (failed(addresses))
+    return failure();
+  Block &block = function.getBody().front();
+  SmallVector<std::pair<StringRef, Value>> outputs;
+  lossOp = nullptr;
+  updatesSomething = false;
+  bool waits = false;
+  for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
+    waits |= bool(function.getResultAttr(i, ScrimpDialect::kGate));
+    updatesSomething |= bool(function.getResultAttr(i, ScrimpDialect::kUpdates));
+    auto output = function.getResultAttrOfType<StringAttr>(i, ScrimpDialect::kOutput);
+    if (!output)
+      continue;
+    outputs.emplace_back(output.getValue(), value);
+    if (output.getValue() == "loss") {
+      loss = value;
+      lossOp = getComputingOp(value);
+    }
+  }
+  auto graph = CmdGraphOp::create(builder, function.getLoc(), function.getName(), waits);
+  builder.setInsertionPoint(graph); // kernels and constants of this graph go before it
+  commands.setInsertionPointToEnd(&graph.getBody().emplaceBlock());
+  if (failed(addOps(block, *addresses, 0)))
+    return failure();
+  for (auto [name, value] : outputs)
+    CmdOutputOp::create(commands, value.getLoc(), name, tensorType(value).getElementType(),
+                        addresses->getOffset(value));
+  builder.setInsertionPointAfter(graph);
+  return success();
+}
+
+FailureOr<OwningOpRef<ModuleOp>> CommandLowering::lower() {
+  auto plan = module->getAttrOfType<DictionaryAttr>("scrimp.plan");
+  if (!plan)
+    return module.emitError() << "has no plan; run scrimp-plan-memory";
+  // The fingerprint is of the model and its plan: equal compiles have equal ones.
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  module.print(os);
+  bool evalMasks = false;
+  if (auto eval = module.lookupSymbol<func::FuncOp>("eval"))
+    for (unsigned i = 0; i < eval.getNumArguments(); ++i) {
+      auto scalar = eval.getArgAttrOfType<StringAttr>(i, ScrimpDialect::kScalar);
+      evalMasks |= scalar && scalar.getValue() == "valid_samples";
+    }
+  auto number = [&](StringRef name) { return plan.getAs<IntegerAttr>(name).getInt(); };
+
+  Location loc = module.getLoc();
+  OwningOpRef<ModuleOp> result = ModuleOp::create(loc);
+  builder.setInsertionPointToEnd(result->getBody());
+  auto program = CmdProgramOp::create(builder, loc, options.model, llvm::xxh3_64bits(text), number("arena_bytes"),
+                                      number("alignment"), options.optimizer, /*batch=*/1, /*tokens_per_sample=*/0,
+                                      options.workers, /*weights_bytes=*/0, /*eval_drops_partial=*/!evalMasks,
+                                      module->getAttrOfType<ArrayAttr>("scrimp.unused_inputs"));
+  builder.setInsertionPointToEnd(&program.getBody().emplaceBlock());
+  for (auto segment : plan.getAs<ArrayAttr>("segments").getAsRange<DictionaryAttr>())
+    CmdSegmentOp::create(builder, loc, segment.getAs<StringAttr>("name").getValue(),
+                         RangeAttr::get(builder.getContext(), segment.getAs<IntegerAttr>("offset").getInt(),
+                                        segment.getAs<IntegerAttr>("bytes").getInt()));
+  for (auto &[name, value] : options.hyperparameters)
+    CmdHyperparameterOp::create(builder, loc, name, APFloat(value));
+  for (auto function : module.getOps<func::FuncOp>())
+    if (failed(addFunction(function)))
+      return failure();
+  for (const CarriedTensor &tensor : options.carried)
+    addCarried(tensor);
+  if (!repeated.empty())
+    return emitError(UnknownLoc::get(module.getContext()))
+           << "two tensors are named '" << repeated << "': one of the model, one that belongs to training (optimizer "
+           << "state takes its parameter's name and adds to it); rename it in the model";
+  // A step of a model without batched data counts as one sample.
+  program.setBatch(std::max<int64_t>(batch, 1));
+  program.setTokensPerSample(tokensPerSample);
+  program.setWeightsBytes(storedBytes);
+  if (failed(verify(*result)))
+    return failure();
+  return result;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::lowerToCommands(ModuleOp module, const ProgramOptions &options) {
+  return CommandLowering(module, options).lower();
+}

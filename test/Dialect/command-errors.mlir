@@ -1,0 +1,117 @@
+// RUN: scrimp-opt %s -verify-diagnostics -split-input-file
+
+// expected-error@+1 {{stands outside of a scrimp.cmd.program}}
+scrimp.cmd.copy [0 : 64] to [64 : 64]
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64} {
+  // expected-error@+1 {{range 0, #scrimp.range<64 : 128>, leaves the arena of 128 bytes}}
+  scrimp.cmd.input "x" : tensor<32xf32> at 64 batch 0
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64} {
+  scrimp.cmd.kernel @k 1
+  scrimp.cmd.graph @train {
+    scrimp.cmd.repeat 3 index [0 : 8] {
+      // The last of three: 2 * 32 + 64 = 128.
+      scrimp.cmd.launch @k units 1 grain 1 [0 : 64 step [32]]
+    }
+    scrimp.cmd.repeat 4 index [0 : 8] {
+      // expected-error@+1 {{range 0, #scrimp.range<0 : 64 step [32]>, leaves the arena of 128 bytes}}
+      scrimp.cmd.launch @k units 1 grain 1 [0 : 64 step [32]]
+    }
+  }
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64} {
+  scrimp.cmd.kernel @k 1
+  scrimp.cmd.graph @train {
+    scrimp.cmd.repeat 2 index [0 : 8] {
+      // expected-error@+1 {{range 0 has 2 strides inside 1 repeats}}
+      scrimp.cmd.launch @k units 1 grain 1 [0 : 8 step [8, 8]]
+    }
+  }
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64} {
+  scrimp.cmd.kernel @k 2
+  scrimp.cmd.graph @train {
+    // expected-error@+1 {{kernel @k takes 2 buffers, found 1}}
+    scrimp.cmd.launch @k units 1 grain 1 [0 : 8]
+  }
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64} {
+  scrimp.cmd.graph @eval {
+    // expected-error@+1 {{there is no kernel @j}}
+    scrimp.cmd.launch @j units 1 grain 1 [0 : 8]
+  }
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64} {
+  scrimp.cmd.graph @train {
+    // expected-error@+1 {{the number of the iteration takes 8 bytes, found 4}}
+    scrimp.cmd.repeat 2 index [0 : 4] {
+    }
+  }
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64} {
+  scrimp.cmd.graph @train {
+    scrimp.cmd.repeat 2 index [0 : 8] {
+      // expected-error@+1 {{cannot be repeated}}
+      scrimp.cmd.output "loss" : f32 at 0
+    }
+  }
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64} {
+  scrimp.cmd.graph @train {
+    // expected-error@+1 {{the ranges have 8 and 16 bytes}}
+    scrimp.cmd.copy [0 : 8] to [64 : 16]
+  }
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64} {
+  scrimp.cmd.graph @train {
+    scrimp.cmd.conditional [0 : 1] {
+      // expected-error@+1 {{cannot depend on a condition; only launches can}}
+      scrimp.cmd.copy [0 : 8] to [64 : 8]
+    }
+  }
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64} {
+  scrimp.cmd.graph @train {
+    // expected-error@+1 {{checks 'weather'; there are 'loss' and 'gradient'}}
+    scrimp.cmd.check_finite "weather" "w" : f32 at 0
+  }
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64} {
+  scrimp.cmd.graph @train {
+    // expected-error@+1 {{unknown memory space 'cloud'; there are device, host and pinned}}
+    scrimp.cmd.copy [0 : 8 in cloud] to [64 : 8]
+  }
+}
