@@ -20,10 +20,9 @@ static Value aliasRoot(Value value) {
   return value;
 }
 
-/// The same value in bytes of its own: x + (-0) is x to the bit.
+/// The same value in bytes of its own: -(-x) is x to the bit. Adding -0 is too, but folds away.
 static Value copyExactly(OpBuilder &builder, Location loc, Value value) {
-  Value zero = splatConstant(builder, loc, tensorType(value), -0.0);
-  return AddOp::create(builder, loc, value, zero);
+  return NegOp::create(builder, loc, NegOp::create(builder, loc, value));
 }
 
 namespace {
@@ -93,6 +92,12 @@ struct Optimizer : scrimp::impl::OptimizerBase<Optimizer> {
     SmallVector<Bucket> buckets;
     if (failed(makeBuckets(train, gradients, buckets)))
       return signalPassFailure();
+    // A gradient can be a parameter itself (of sum(w * b)), which is about to be replaced.
+    OpBuilder builder(train.getBody().front().getTerminator());
+    for (auto &entry : gradients)
+      if (auto argument = dyn_cast<BlockArgument>(entry.second);
+          argument && train.getArgAttr(argument.getArgNumber(), ScrimpDialect::kParam))
+        entry.second = copyExactly(builder, argument.getLoc(), argument);
     SmallVector<BlockArgument> whole = replaceByBuckets(train, buckets);
     buildUpdates(train, *rule, buckets, whole, gradients);
     if (auto eval = getOperation().lookupSymbol<func::FuncOp>("eval"))
