@@ -71,12 +71,7 @@ void Executor::prepare(const Program *program, const Commands *list, const scrim
       LibraryArguments &arguments = prepared.arguments;
       arguments.buffers = {pointers.data() + prepared.firstPointer, size};
       arguments.bytes = {lengths.data() + prepared.firstPointer, size};
-      if (call->ints())
-        arguments.ints = {call->ints()->data(), call->ints()->size()};
-      if (call->floats())
-        arguments.floats = {call->floats()->data(), call->floats()->size()};
-      arguments.dtype = call->dtype();
-      arguments.workers = program->workers();
+      setScalarArguments(arguments, *call, program->workers());
     } else if (const Copy *copy = command->body_as_Copy()) {
       prepared.kind = Kind::copy;
       prepared.units = static_cast<int64_t>(copy->source()->bytes());

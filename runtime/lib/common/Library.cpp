@@ -31,6 +31,15 @@ std::string libraryFunctionNames() {
   return names;
 }
 
+void setScalarArguments(LibraryArguments &arguments, const program::Call &call, int64_t workers) {
+  if (call.ints())
+    arguments.ints = {call.ints()->data(), call.ints()->size()};
+  if (call.floats())
+    arguments.floats = {call.floats()->data(), call.floats()->size()};
+  arguments.dtype = call.dtype();
+  arguments.workers = workers;
+}
+
 void initializeLibrary() { openblas_set_num_threads(1); }
 
 } // namespace scrimp::runtime

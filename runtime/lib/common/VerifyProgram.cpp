@@ -374,12 +374,7 @@ private:
     }
     arguments.buffers = pointers;
     arguments.bytes = lengths;
-    if (call->ints())
-      arguments.ints = {call->ints()->data(), call->ints()->size()};
-    if (call->floats())
-      arguments.floats = {call->floats()->data(), call->floats()->size()};
-    arguments.dtype = call->dtype();
-    arguments.workers = program->workers();
+    setScalarArguments(arguments, *call, program->workers());
     Status checked = function->verify(arguments);
     std::string_view where = textOf(call->location());
     if (checked.failed())

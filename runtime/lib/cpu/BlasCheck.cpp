@@ -231,12 +231,7 @@ Status verifyLibraryCalls(const program::Program *program, char *arena, ThreadPo
     LibraryArguments arguments;
     arguments.buffers = pointers;
     arguments.bytes = lengths;
-    if (call->ints())
-      arguments.ints = {call->ints()->data(), call->ints()->size()};
-    if (call->floats())
-      arguments.floats = {call->floats()->data(), call->floats()->size()};
-    arguments.dtype = call->dtype();
-    arguments.workers = program->workers();
+    setScalarArguments(arguments, *call, program->workers());
     findLibraryFunction(textOf(call->function()))->run(arguments, pool);
     if (findings.first.empty())
       return;

@@ -62,6 +62,9 @@ struct LibraryArguments {
   int64_t workers = 1; // workspace slots
 };
 
+/// Sets what a call says of itself beside its buffers.
+void setScalarArguments(LibraryArguments &arguments, const program::Call &call, int64_t workers);
+
 struct LibraryFunction {
   std::string_view name;
   /// Whether `run` may be called: counts, ranges, buffer sizes. Does not look at buffers' contents.
