@@ -13,6 +13,8 @@ llvm::raw_ostream &mlir::scrimp::operator<<(llvm::raw_ostream &os, BatchPlacemen
   case BatchPlacement::Split:
     os << "split(" << placement.dim;
     return (placement.outer == 1 ? os : os << ", outer " << placement.outer) << ")";
+  case BatchPlacement::Own:
+    return os << "own";
   case BatchPlacement::Partial:
     return os << "partial";
   case BatchPlacement::Total:
@@ -30,13 +32,14 @@ RankedTensorType mlir::scrimp::pieceType(RankedTensorType type, BatchPlacement s
 }
 
 std::optional<BatchCut> mlir::scrimp::cutOf(const DimensionRule &rule, const DimensionFactors &tensor,
-                                            BatchPlacement split, int64_t batch) {
+                                            BatchPlacement split, int64_t batch, bool ownStatistics) {
   int64_t outer = split.outer;
   for (unsigned number : tensor[split.dim]) {
     const Factor &factor = rule.factors[number];
     // The samples lie in this factor, behind `outer` of its indices, or the factor lies wholly outside of them.
     if (factor.size % (outer * batch) == 0) {
-      bool fits = factor.kind == FactorKind::Split || (factor.kind == FactorKind::InOrder && outer == 1);
+      bool fits = factor.kind == FactorKind::Split || (factor.kind == FactorKind::InOrder && outer == 1) ||
+                  (factor.kind == FactorKind::Statistics && ownStatistics);
       return fits ? std::optional(BatchCut{number, outer}) : std::nullopt;
     }
     if (outer % factor.size != 0)
@@ -59,7 +62,8 @@ std::optional<BatchPlacement> mlir::scrimp::splitBy(const DimensionRule &rule, c
   return std::nullopt;
 }
 
-BatchAnalysis::BatchAnalysis(func::FuncOp function) : function(function) {
+BatchAnalysis::BatchAnalysis(func::FuncOp function, bool ownStatistics)
+    : function(function), ownStatistics(ownStatistics) {
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
     auto dim = function.getArgAttrOfType<IntegerAttr>(index, ScrimpDialect::kInput);
@@ -72,8 +76,8 @@ BatchAnalysis::BatchAnalysis(func::FuncOp function) : function(function) {
   for (Operation &op : function.getBody().front().without_terminator())
     if (llvm::any_of(op.getOperands(), [&](Value v) { return trained.contains(v); }))
       trained.insert_range(op.getResults());
-  // Each round finds more of what is computed from the whole batch.
-  while (batch && !run())
+  // Each round finds more of what is computed from the whole batch, or is moved by pieces.
+  while (batch && !(run() && findOwnStates()))
     ;
 }
 
@@ -92,7 +96,19 @@ bool BatchAnalysis::run() {
     if (dim && dim.getInt() >= 0)
       placements[argument] = {BatchPlacement::Split, dim.getInt(), 1};
   }
+  for (Value state : ownStates)
+    placements[state] = {BatchPlacement::Own};
   return llvm::all_of(function.getBody().front().without_terminator(), [&](Operation &op) { return visit(op); });
+}
+
+/// False if there are more arguments that pieces update than were known.
+bool BatchAnalysis::findOwnStates() {
+  size_t known = ownStates.size();
+  for (auto [i, value] : llvm::enumerate(function.getBody().front().getTerminator()->getOperands()))
+    if (auto updates = function.getResultAttrOfType<IntegerAttr>(i, ScrimpDialect::kUpdates))
+      if (getPlacement(value).kind == BatchPlacement::Own)
+        ownStates.insert(function.getArgument(updates.getInt()));
+  return ownStates.size() == known;
 }
 
 bool BatchAnalysis::visit(Operation &op) {
@@ -108,7 +124,11 @@ bool BatchAnalysis::visit(Operation &op) {
     return setAll(BatchPlacement::Mixed);
   if (any([](BatchPlacement p) { return p.kind == BatchPlacement::Split; }))
     return visitPieces(op);
-  if (!any([](BatchPlacement p) { return p.isSum(); }))
+  bool readsSums = any([](BatchPlacement p) { return p.isSum(); });
+  if (any([](BatchPlacement p) { return p.kind == BatchPlacement::Own; }))
+    return readsSums ? needsWhole(op, "it reads sums over the whole batch beside the statistics of single parts")
+                     : setAll(BatchPlacement::Own);
+  if (!readsSums)
     return true;
   // Sums alone: the op can wait for them. Where it is linear, it need not.
   auto split = dyn_cast<BatchSplitOp>(op);
@@ -146,9 +166,14 @@ bool BatchAnalysis::visitPieces(Operation &op) {
     auto where = [&](OpOperand &o) {
       return ("dimension " + Twine(getPlacement(o.get()).dim) + " of " + name(o.get())).str();
     };
-    std::optional<BatchCut> own = cutOf(rule, rule.operands[operand.getOperandNumber()], placement, batch);
-    if (!own)
-      return needsWhole(op, "it needs " + where(operand) + ", where the batch is, as a whole");
+    const DimensionFactors &factors = rule.operands[operand.getOperandNumber()];
+    std::optional<BatchCut> own = cutOf(rule, factors, placement, batch, ownStatistics);
+    if (!own) {
+      bool couldOwn = cutOf(rule, factors, placement, batch, /*ownStatistics=*/true).has_value();
+      return needsWhole(op,
+                        "it needs " + where(operand) + ", where the batch is, as a whole" +
+                            (couldOwn ? " (--batch-stats per-micro-batch gives each part statistics of its own)" : ""));
+    }
     if (cut && *cut != *own)
       return needsWhole(op, "it combines every sample with every other: the batch is " + where(*first) + " and " +
                                 where(operand));
@@ -156,8 +181,10 @@ bool BatchAnalysis::visitPieces(Operation &op) {
     first = &operand;
   }
   cuts[&op] = *cut;
+  bool givesStatistics = rule.givesStatistics && rule.factors[cut->factor].kind == FactorKind::Statistics;
+  BatchPlacement otherwise{givesStatistics ? BatchPlacement::Own : BatchPlacement::Partial};
   for (auto [result, factors] : llvm::zip(op.getResults(), rule.results))
-    placements[result] = splitBy(rule, factors, *cut).value_or(BatchPlacement{BatchPlacement::Partial});
+    placements[result] = splitBy(rule, factors, *cut).value_or(otherwise);
   return true;
 }
 

@@ -396,7 +396,7 @@ LogicalResult FunctionVerifier::runBody(BodyOp body) {
   carry(body, "at first");
   int64_t last = body.getIterations() - 1;
   SmallVector<int64_t, 3> iterations{0};
-  for (int64_t iteration : {int64_t(1), last})
+  for (int64_t iteration : {std::min<int64_t>(1, last), last})
     if (iteration > iterations.back())
       iterations.push_back(iteration);
   for (int64_t iteration : iterations) {

@@ -439,18 +439,28 @@ DimensionRule MaxPool2dGradOp::getDimensionRule() { return byPlane(*this); }
 DimensionRule AvgPool2dOp::getDimensionRule() { return byPlane(*this); }
 DimensionRule AvgPool2dGradOp::getDimensionRule() { return byPlane(*this); }
 
-/// Channels are independent, samples are not. `images` are [N, C, ...], the other operands and results [C].
+/// Channels are independent, samples are not. `images` and the first result are [N, C, ...], all others [C].
 static DimensionRule byChannel(Operation *op, ArrayRef<unsigned> images) {
   DimensionRule rule(op);
-  unsigned channel = rule.add(shapeOf(op->getOperand(0))[1]);
+  ArrayRef<int64_t> shape = shapeOf(op->getOperand(0));
+  unsigned sample = rule.add(shape[0], FactorKind::Statistics), channel = rule.add(shape[1]);
+  auto set = [&](DimensionFactors &tensor, bool isImage) {
+    if (isImage)
+      tensor[0] = {sample};
+    tensor[isImage ? 1 : 0] = {channel};
+  };
   for (auto [i, operand] : llvm::enumerate(rule.operands))
-    operand[llvm::is_contained(images, static_cast<unsigned>(i)) ? 1 : 0] = {channel};
+    set(operand, llvm::is_contained(images, static_cast<unsigned>(i)));
   for (auto [i, result] : llvm::enumerate(rule.results))
-    result[i == 0 ? 1 : 0] = {channel};
+    set(result, i == 0);
   return rule;
 }
 
-DimensionRule BatchNormOp::getDimensionRule() { return byChannel(*this, {0}); }
+DimensionRule BatchNormOp::getDimensionRule() {
+  DimensionRule rule = byChannel(*this, {0});
+  rule.givesStatistics = true;
+  return rule;
+}
 DimensionRule BatchNormGradOp::getDimensionRule() { return byChannel(*this, {0, 1}); }
 
 //===-- Neural

@@ -81,6 +81,20 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
          "Parameters without weight decay: glob patterns, or '1d' for biases and norms (rank 0 and 1); default: "
          "none, as PyTorch without groups")
       ->type_name("PATTERN");
+  app.add_option("--micro-batches", options.microBatches,
+                 "Add up the gradients of K parts of the batch, one after the other, before an update: activations take "
+                 "1/K of the memory, and what is learned stays the same")
+      ->check(CLI::PositiveNumber)
+      ->type_name("K");
+  app.add_option("--micro-batch-size", options.microBatchSize,
+                 "The same by the most samples that a part may have")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  app.add_option("--batch-stats", options.batchStats,
+                 "Batch normalization under micro-batches: whole (it does not split, an error) or per-micro-batch (each "
+                 "part by its own statistics, as a loop in PyTorch would)")
+      ->check(CLI::IsMember({"whole", "per-micro-batch"}))
+      ->capture_default_str();
   app.add_option("--workers", options.workers, "Most threads of the executable (default: this machine's)")
       ->check(CLI::Range(1, 4096)); // what a program may say
   app.add_flag("!--no-fuse", options.fuse, "One kernel per op, for comparison: the bits are the same");

@@ -41,6 +41,17 @@ void mlir::scrimp::buildTrainPipeline(OpPassManager &manager, const TrainPipelin
   manager.addPass(createOptimizer(optimizer));
   cleanUp(manager);
 
+  //===-- Micro-batches -------------------------------------------------------------------------------------------===//
+  // After the optimizer, so that norm, clipping and updates stand behind the loop; evaluation is split alike.
+  if (options.microBatches > 1 || options.microBatchSize > 0) {
+    SplitBatchOptions split;
+    split.microBatches = options.microBatches;
+    split.microBatchSize = options.microBatchSize;
+    split.batchStats = options.batchStats;
+    manager.addPass(createSplitBatch(split));
+    cleanUp(manager);
+  }
+
   //===-- The plan ------------------------------------------------------------------------------------------------===//
   manager.addPass(createWidenLibraryOps());
   // Bits are decided from here on: what follows only groups, orders and places.
@@ -64,6 +75,9 @@ void mlir::scrimp::buildPipeline(PassManager &manager, const CompileOptions &opt
   pipeline.clipGradNorm = options.clipGradNorm;
   pipeline.waitForNorm = options.skipNonfiniteGrad;
   pipeline.noDecay = ArrayRef(options.noDecay);
+  pipeline.microBatches = options.microBatches;
+  pipeline.microBatchSize = options.microBatchSize;
+  pipeline.batchStats = options.batchStats;
   pipeline.fuse = options.fuse;
   pipeline.schedule = options.schedule;
   pipeline.workers = workersOf(options);

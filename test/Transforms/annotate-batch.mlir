@@ -111,7 +111,7 @@ func.func @product_of_means(%x: tensor<4x2xf32> {scrimp.input = 0}, %w: tensor<2
 // -----
 
 func.func @mixing(%x: tensor<4x3x2x2xf32> {scrimp.input = 0, scrimp.name = "image"}, %w: tensor<3xf32> {scrimp.param = "trainable"}) {
-  // expected-remark@+1 {{it needs dimension 0 of 'image', where the batch is, as a whole}}
+  // expected-remark@+1 {{it needs dimension 0 of 'image', where the batch is, as a whole (--batch-stats per-micro-batch gives each part statistics of its own)}}
   %y:4 = scrimp.batch_norm %x, %w, %w, %w, %w {epsilon = 1.0e-2 : f64}
       : (tensor<4x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
       -> (tensor<4x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)

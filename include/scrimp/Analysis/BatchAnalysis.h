@@ -13,6 +13,7 @@ struct BatchPlacement {
   enum Kind {
     Invariant, ///< the same for all pieces
     Split,     ///< each piece has its samples: dimension `dim` is [outer, samples, rest]
+    Own,       ///< each piece has one of its own, without samples: its statistics, and states that they move
     Partial,   ///< the sum of the pieces' values
     Total,     ///< computed from complete sums, so after all pieces
     Mixed,     ///< none of these: see BatchAnalysis::getProblems
@@ -37,9 +38,10 @@ struct BatchCut {
 /// The type of a piece of `samples` of the `batch` samples of a split value.
 RankedTensorType pieceType(RankedTensorType type, BatchPlacement split, int64_t batch, int64_t samples);
 
-/// The cut that gives pieces of a tensor split so. None if the tensor cannot be cut there.
+/// The cut that gives pieces of a tensor split so. None if the tensor cannot be cut there. `ownStatistics`: pieces may
+/// have statistics of their own.
 std::optional<BatchCut> cutOf(const DimensionRule &rule, const DimensionFactors &tensor, BatchPlacement split,
-                              int64_t batch);
+                              int64_t batch, bool ownStatistics = false);
 
 /// Where the samples are in a tensor of an op that is cut so. None if the tensor lacks the factor.
 std::optional<BatchPlacement> splitBy(const DimensionRule &rule, const DimensionFactors &tensor, BatchCut cut);
@@ -47,9 +49,12 @@ std::optional<BatchPlacement> splitBy(const DimensionRule &rule, const Dimension
 /// Starts from the arguments with `scrimp.input` >= 0; everything else comes from BatchSplitOp. What depends on data
 /// alone (on no trainable parameter) and needs the whole batch, or is a sum over it that pieces need, is *whole*: it is
 /// computed once, before the pieces, and invariant to them.
+///
+/// With `ownStatistics` batch normalisation works on pieces, each by its own statistics; running statistics then move
+/// at every piece.
 class BatchAnalysis {
 public:
-  explicit BatchAnalysis(func::FuncOp function);
+  explicit BatchAnalysis(func::FuncOp function, bool ownStatistics = false);
 
   /// The samples of the whole batch; 0 if no argument is split.
   int64_t getBatch() const { return batch; }
@@ -69,15 +74,18 @@ public:
 
 private:
   bool run();
+  bool findOwnStates();
   bool visit(Operation &op);
   bool visitPieces(Operation &op);
   void markSumsWhole(Value sum);
   bool needsWhole(Operation &op, const llvm::Twine &reason);
 
   func::FuncOp function;
+  bool ownStatistics;
   int64_t batch = 0;
   llvm::DenseSet<Value> trained; ///< depends on a trainable parameter
   llvm::DenseSet<Operation *> whole;
+  llvm::DenseSet<Value> ownStates; ///< arguments that pieces update
   llvm::DenseMap<Value, BatchPlacement> placements;
   llvm::DenseMap<Operation *, BatchCut> cuts;
   SmallVector<Problem> problems;

@@ -9,9 +9,10 @@ namespace mlir::scrimp {
 
 /// Which parts of a factor's indices make a piece of the op.
 enum class FactorKind {
-  Whole,   ///< none: every result needs them all
-  Split,   ///< any
-  InOrder, ///< a range, whose first index the piece is built with: elements depend on where they are
+  Whole,      ///< none: every result needs them all
+  Statistics, ///< none, unless each piece may have statistics of its own (batch normalisation)
+  Split,      ///< any
+  InOrder,    ///< a range, whose first index the piece is built with: elements depend on where they are
 };
 
 /// Indices 0 to size - 1 that an op runs over.
@@ -35,6 +36,8 @@ struct DimensionRule {
   void shareLeading(ArrayRef<DimensionFactors *> tensors, ArrayRef<int64_t> shape, size_t count);
 
   SmallVector<Factor> factors;
+  /// Results that lack a factor of statistics are these statistics themselves, not sums.
+  bool givesStatistics = false;
   SmallVector<DimensionFactors> operands, results;
 };
 

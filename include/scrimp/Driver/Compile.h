@@ -24,6 +24,9 @@ struct CompileOptions {
   bool momentum = false, nesterov = false; // sgd
   bool clipGradNorm = false, skipNonfiniteGrad = false;
   std::vector<std::string> noDecay;     // parameters without weight decay: patterns, or "1d" for rank 0 and 1
+  int64_t microBatches = 0;             // how many make an update; 0: one, or as microBatchSize asks
+  int64_t microBatchSize = 0;           // most samples of one; 0: any
+  std::string batchStats = "whole";     // or per-micro-batch: each has statistics of its own
   bool fuse = true, schedule = true;    // off: for comparison; the bits are the same
   int64_t workers = 0;                  // most threads of the executable; 0: this machine's
   std::string target = "cpu";

@@ -20,6 +20,12 @@ struct TrainPipelineOptions : PassPipelineOptions<TrainPipelineOptions> {
                            llvm::cl::init(false)};
   ListOption<std::string> noDecay{*this, "no-decay",
                                   llvm::cl::desc("Parameters without weight decay: patterns, or 1d")};
+  Option<int64_t> microBatches{*this, "micro-batches", llvm::cl::desc("Parts of the batch that make an update"),
+                               llvm::cl::init(0)};
+  Option<int64_t> microBatchSize{*this, "micro-batch-size", llvm::cl::desc("The most samples of a part"),
+                                 llvm::cl::init(0)};
+  Option<std::string> batchStats{*this, "batch-stats", llvm::cl::desc("whole, or per-micro-batch"),
+                                 llvm::cl::init("whole")};
   Option<bool> fuse{*this, "fuse", llvm::cl::desc("Let ops share kernels"), llvm::cl::init(true)};
   Option<bool> schedule{*this, "schedule", llvm::cl::desc("Reorder for a lower peak"), llvm::cl::init(true)};
   Option<int64_t> workers{*this, "workers", llvm::cl::desc("The most threads that will run the program"),

@@ -122,12 +122,41 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
+def SplitBatch : Pass<"scrimp-split-batch", "::mlir::ModuleOp"> {
+  let summary = "Split the batch into micro-batches whose gradients add up";
+  let description = [{
+    What works on samples moves into a scrimp.accumulate over `micro-batches` pieces of the batch; what depends on data
+    alone and needs the whole batch (a count of valid tokens) is computed before it, and what needs complete sums (the
+    norm, clipping, updates, a quotient of sums) after it. Accumulators start from 0 and are f32 for f16 and bf16. Where
+    the count does not divide the batch, the first pieces have one sample more: two loops on the same accumulators.
+    Random ops draw by the global index of a sample, so masks are those of the whole batch.
+
+    Values that are the same for all pieces are computed before the loop, unless they cost nothing; of those with samples
+    (a mask, a broadcast) each piece makes its own part. With `batch-stats=per-micro-batch` batch normalisation normalises
+    each piece by itself, and running statistics are carried through the loop: what is learned is another thing then.
+
+    Requires: functions of one block; the order of the graph, not of a schedule. Functions without a batch must not be
+    there. One micro-batch: nothing changes.
+    Ensures: sums differ from those of the whole batch in their order only.
+    Fails: where the counts do not fit; at an op that mixes samples and depends on parameters; at an output that has a
+    value for every sample.
+    Example: test/Transforms/split-batch.mlir
+  }];
+  let options = [
+    Option<"microBatches", "micro-batches", "int64_t", "0", "How many pieces; 0: as the size asks, or one">,
+    Option<"microBatchSize", "micro-batch-size", "int64_t", "0", "The most samples of a piece; 0: any">,
+    Option<"batchStats", "batch-stats", "std::string", [{"whole"}],
+           "whole: batch normalisation does not split; per-micro-batch: each piece has statistics of its own">
+  ];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
 def AnnotateBatch : Pass<"scrimp-annotate-batch", "::mlir::func::FuncOp"> {
   let summary = "Write beside each op where the batch is in its results";
   let description = [{
     Sets `scrimp.batch` on every op, for each result one of: `invariant` (the same for all pieces of the batch),
-    `split(d)` (pieces have samples along dimension d; with `outer n` that is [n, samples, rest]), `partial` (the sum over
-    the pieces), `total` (computed from complete sums), `mixed` (none of these). Instead of them `whole`: the op depends
+    `split(d)` (pieces have samples along dimension d; with `outer n` that is [n, samples, rest]), `own` (each piece has
+    one), `partial` (the sum over the pieces), `total` (computed from complete sums), `mixed` (none of these). Instead of them `whole`: the op depends
     on data alone and is computed once from the whole batch. Why an op cannot work on pieces is a remark at it.
 
     Requires: one block; arguments with scrimp.input.

@@ -171,7 +171,7 @@ private:
     checkSizes(op, rule);
     for (auto [number, factor] : llvm::enumerate(rule.factors)) {
       auto f = static_cast<unsigned>(number);
-      if (factor.kind == FactorKind::Whole || factor.size < 2)
+      if (factor.kind == FactorKind::Whole || factor.kind == FactorKind::Statistics || factor.size < 2)
         continue;
       checkCut(op, rule, {f, 1}, factor.size, operands, wholes);
       if (factor.size % 2 == 0 && factor.size > 2) {

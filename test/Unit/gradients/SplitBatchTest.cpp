@@ -1,0 +1,168 @@
+// scrimp-split-batch on every gradient case, each argument's every dimension taken for the batch in turn: loss and
+// gradients of micro-batches are those of the whole batch.
+#include "CheckGradients.h"
+
+#include "scrimp/Analysis/BatchAnalysis.h"
+#include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Eval/Interpreter.h"
+#include "scrimp/Transforms/GraphFunction.h"
+#include "scrimp/Transforms/Passes.h"
+
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+namespace {
+class SplitCases {
+public:
+  explicit SplitCases(MLIRContext &context) : context(context) {}
+
+  void check(const std::string &text) {
+    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
+    ASSERT_TRUE(module);
+    auto main = module->lookupSymbol<func::FuncOp>("main");
+    for (BlockArgument argument : main.getArguments())
+      for (auto [dim, size] : llvm::enumerate(shapeOf(argument)))
+        if (size > 1)
+          checkAlong(*module, argument.getArgNumber(), dim, size);
+  }
+
+  int splits = 0, refusals = 0;
+
+private:
+  void checkAlong(ModuleOp source, unsigned input, int64_t dim, int64_t batch) {
+    OwningOpRef<ModuleOp> whole = source.clone();
+    auto main = whole->lookupSymbol<func::FuncOp>("main");
+    Builder builder(&context);
+    bool any = false;
+    for (unsigned i = 0; i < main.getNumArguments(); ++i) {
+      main.setArgAttr(i, ScrimpDialect::kName, builder.getStringAttr("arg" + Twine(i)));
+      if (i == input) {
+        main.setArgAttr(i, ScrimpDialect::kInput, builder.getI64IntegerAttr(dim));
+      } else if (isFloatTensor(main.getArgument(i)) && !main.getArgAttr(i, "test.fixed")) {
+        main.setArgAttr(i, ScrimpDialect::kParam, builder.getStringAttr("trainable"));
+        any = true;
+      }
+    }
+    buildLoss(main);
+    ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+    PassManager autodiff(&context);
+    autodiff.addPass(createAutodiff());
+    // Nothing to train: the loss alone is split.
+    if (any && failed(autodiff.run(*whole)))
+      return;
+    auto function = *whole->getOps<func::FuncOp>().begin();
+    // A parameter along what is taken for the batch has a gradient for every sample.
+    BatchAnalysis analysis(function);
+    bool hasResultsBySample = llvm::any_of(function.getBody().front().getTerminator()->getOperands(), [&](Value v) {
+      return analysis.getPlacement(v).kind == BatchPlacement::Split;
+    });
+    if (!analysis.getProblems().empty() || hasResultsBySample) {
+      ++refusals;
+      return;
+    }
+    std::vector<HostTensor> arguments = drawArguments(function);
+    SmallVector<HostTensor> expected;
+    ASSERT_TRUE(succeeded(evalFunction(function, arguments, expected, Rounding::Exact)));
+    for (int64_t count : {int64_t(2), int64_t(3), batch}) {
+      if (count > batch)
+        continue;
+      SCOPED_TRACE(std::to_string(count) + " parts along dimension " + std::to_string(dim) + " of argument " +
+                   std::to_string(input));
+      OwningOpRef<ModuleOp> parts = whole->clone();
+      PassManager split(&context);
+      SplitBatchOptions options;
+      options.microBatches = count;
+      split.addPass(createSplitBatch(options));
+      split.addPass(createCanonicalizerPass());
+      split.addPass(createCSEPass());
+      ASSERT_TRUE(succeeded(split.run(*parts)));
+      SmallVector<HostTensor> found;
+      ASSERT_TRUE(succeeded(evalFunction(*parts->getOps<func::FuncOp>().begin(), arguments, found, Rounding::Exact)));
+      compare(found, expected);
+      ++splits;
+    }
+  }
+
+  /// The sum over all float results of their squares, each weighted by a constant of its own.
+  void buildLoss(func::FuncOp main) {
+    OpBuilder body(main.getBody().front().getTerminator());
+    Location loc = main.getLoc();
+    Value loss = splatConstant(body, loc, RankedTensorType::get({}, body.getF64Type()), 0);
+    for (Value y : main.getBody().front().getTerminator()->getOperands()) {
+      if (!isFloatTensor(y))
+        continue;
+      HostTensor weights(tensorType(y));
+      for (int64_t i = 0; i < weights.size(); ++i)
+        weights.floats()[i] = 0.5 + 0.25 * static_cast<double>(i % 7);
+      Value weight = ConstantOp::create(body, loc, cast<ElementsAttr>(Attribute(weights.toAttr())));
+      SmallVector<int64_t> dims(tensorType(y).getRank());
+      std::iota(dims.begin(), dims.end(), 0);
+      Value square = MulOp::create(body, loc, MulOp::create(body, loc, y, y), weight);
+      Value sum = ReduceOp::create(body, loc, ReduceKind::sum, square, dims);
+      if (sum.getType() != loss.getType())
+        sum = CastOp::create(body, loc, loss.getType(), sum);
+      loss = AddOp::create(body, loc, loss, sum);
+    }
+    eraseResults(main, llvm::BitVector(main.getNumResults(), true));
+    appendResult(main, loss, ScrimpDialect::kOutput, body.getStringAttr("loss"));
+  }
+
+  static std::vector<HostTensor> drawArguments(func::FuncOp function) {
+    std::vector<HostTensor> arguments;
+    uint64_t state = 7;
+    for (BlockArgument argument : function.getArguments()) {
+      HostTensor &value = arguments.emplace_back(tensorType(argument));
+      double low = value.isFloat() ? -2 : 0, high = value.isFloat() ? 2 : 3;
+      if (auto range = function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "test.range")) {
+        low = cast<FloatAttr>(range[0]).getValueAsDouble();
+        high = cast<FloatAttr>(range[1]).getValueAsDouble();
+      }
+      auto draw = [&] {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        return low + (high - low) * static_cast<double>(state >> 11) * 0x1p-53;
+      };
+      for (double &element : value.floats())
+        element = draw();
+      for (int64_t &element : value.ints())
+        element = static_cast<int64_t>(draw());
+    }
+    return arguments;
+  }
+
+  static void compare(ArrayRef<HostTensor> found, ArrayRef<HostTensor> expected) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (auto [result, pair] : llvm::enumerate(llvm::zip(found, expected))) {
+      auto &[a, b] = pair;
+      ASSERT_EQ(a.getType(), b.getType());
+      double largest = 1;
+      for (double value : b.floats())
+        if (std::isfinite(value))
+          largest = std::max(largest, std::abs(value));
+      for (int64_t i = 0; i < a.size(); ++i) {
+        double x = a.asDouble(i), y = b.asDouble(i);
+        if (x != y && !(std::isnan(x) && std::isnan(y)))
+          EXPECT_NEAR(x, y, 1e-12 * largest) << "result " << result << ", element " << i;
+      }
+    }
+  }
+
+  MLIRContext &context;
+};
+
+TEST(SplitBatch, MicroBatchesAddUpToTheBatch) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  context.loadDialect<ScrimpDialect, func::FuncDialect>();
+  context.allowUnregisteredDialects(); // test.range, test.fixed
+  SplitCases cases(context);
+  for (const std::string &text : gradientCaseTexts()) {
+    SCOPED_TRACE(text);
+    cases.check(text);
+  }
+  EXPECT_GT(cases.splits, 200) << cases.refusals << " do not split";
+}
+} // namespace
