@@ -89,11 +89,18 @@ std::vector<Bytes> Verifier::launch(KernelRegionOp kernel, ArrayRef<Bytes> input
     outputs.emplace_back(bytesOf(result), char(0xA5));
   for (RankedTensorType type : getWorkspaceTypes(kernel, options.workers))
     workspaces.emplace_back(bytesOf(type), char(0xA5));
-  if (overwritten)
-    outputs[overwritten->second] = operands[overwritten->first];
   std::vector<char *> buffers;
-  for (auto [i, operand] : llvm::enumerate(operands))
-    buffers.push_back(overwritten && overwritten->first == i ? outputs[overwritten->second].data() : operand.data());
+  for (Bytes &operand : operands)
+    buffers.push_back(operand.data());
+  auto overwrite = [&](unsigned operand, unsigned result) {
+    outputs[result] = operands[operand];
+    buffers[operand] = outputs[result].data();
+  };
+  if (overwritten)
+    overwrite(overwritten->first, overwritten->second);
+  for (OpResult result : kernel->getResults())
+    if (std::optional<Tie> tie = kernel.getTie(result.getResultNumber()))
+      overwrite(tie->operand, result.getResultNumber());
   for (std::vector<Bytes> *group : {&outputs, &workspaces})
     for (Bytes &buffer : *group)
       buffers.push_back(buffer.data());

@@ -40,7 +40,8 @@ static void absorbTranspose(Value &operand, bool &flag) {
 void MatmulOp::build(OpBuilder &builder, OperationState &state, Value a, Value b, bool transposeA, bool transposeB) {
   absorbTranspose(a, transposeA);
   absorbTranspose(b, transposeB);
-  build(builder, state, tensorType(a).clone(matmulShape(a, b, transposeA, transposeB)), a, b, transposeA, transposeB);
+  build(builder, state, tensorType(a).clone(matmulShape(a, b, transposeA, transposeB)), a, b, transposeA, transposeB,
+        /*acc=*/nullptr);
 }
 
 /// Another library call, so other bits: transposes settle while the graph is built, before rematerialization.
@@ -51,7 +52,7 @@ LogicalResult MatmulOp::canonicalize(MatmulOp op, PatternRewriter &rewriter) {
   absorbTranspose(b, transposeB);
   if (a == op.getA() && b == op.getB())
     return failure();
-  rewriter.replaceOpWithNewOp<MatmulOp>(op, a, b, transposeA, transposeB);
+  rewriter.replaceOpWithNewOp<MatmulOp>(op, op.getType(), a, b, transposeA, transposeB, op.getAcc());
   return success();
 }
 
@@ -72,14 +73,18 @@ LogicalResult MatmulOp::verify() {
   auto expected = tensorType(getA()).clone(matmulShape(getA(), getB(), getTransposeA(), getTransposeB()));
   if (getY().getType() != expected)
     return emitOpError() << "result type must be " << expected << ", found " << getY().getType();
-  return success();
+  return verifyAcc(*this, getAcc());
 }
+
+std::optional<Tie> MatmulOp::getTie(unsigned) { return tieToAcc(*this, getAcc()); }
+bool MatmulOp::hasCode() { return true; }
+bool MatmulOp::mayOverwrite(unsigned operand, unsigned) { return operand == 2; }
 
 int64_t MatmulOp::getFlops() { return 2 * getBatch() * getM() * getN() * getK(); }
 
 LibraryCall MatmulOp::getLibraryCall() {
   int64_t m = getM(), n = getN(), k = getK(), batch = getBatch();
-  return {"gemm", {batch, m, n, k, getTransposeA(), getTransposeB(), m * k, k * n, m * n, /*accumulate=*/0}, {}};
+  return {"gemm", {batch, m, n, k, getTransposeA(), getTransposeB(), m * k, k * n, m * n, /*accumulate=*/getAcc() ? 1 : 0}, {}};
 }
 
 LogicalResult MatmulOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
@@ -94,7 +99,8 @@ LogicalResult MatmulOp::eval(ArrayRef<const HostTensor *> operands, MutableArray
         double sum = 0;
         for (int64_t l = 0; l < k; ++l)
           sum += a[s * m * k + i * aRow + l * aColumn] * b[s * k * n + l * bRow + j * bColumn];
-        y[(s * m + i) * n + j] = sum;
+        int64_t at = (s * m + i) * n + j;
+        y[at] = getAcc() ? operands[2]->floats()[at] + sum : sum;
       }
   return success();
 }
@@ -110,4 +116,6 @@ void MatmulOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, Ar
   if (needed[1])
     operandGrads[1] = tb ? MatmulOp::create(builder, getLoc(), g, a, true, ta)
                          : MatmulOp::create(builder, getLoc(), a, g, !ta, false);
+  if (getAcc() && needed[2])
+    operandGrads[2] = g;
 }

@@ -46,6 +46,17 @@ int64_t mlir::scrimp::defaultFlops(Operation *op) {
   return isViewLike(op) ? 0 : elements;
 }
 
+std::optional<Tie> mlir::scrimp::tieToAcc(Operation *op, Value acc) {
+  return acc ? std::optional(Tie{op->getNumOperands() - 1, 0, std::nullopt}) : std::nullopt;
+}
+
+LogicalResult mlir::scrimp::verifyAcc(Operation *op, Value acc) {
+  if (acc && acc.getType() != op->getResult(0).getType())
+    return op->emitOpError() << "what it adds to must have the result's type " << op->getResult(0).getType()
+                             << ", found " << acc.getType();
+  return success();
+}
+
 bool mlir::scrimp::isSplatOf(Attribute value, std::optional<double> expected) {
   auto splat = dyn_cast_or_null<SplatElementsAttr>(value);
   if (!splat || !expected)

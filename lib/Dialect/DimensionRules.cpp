@@ -8,6 +8,14 @@ using namespace mlir;
 using namespace mlir::scrimp;
 
 /// Whether exactly the operands in `wanted` are sums.
+/// The last operand is what the op adds to: once, so nothing may be summed up by pieces.
+static void addAcc(DimensionRule &rule) {
+  rule.operands.back() = rule.results[0];
+  for (auto [number, factor] : llvm::enumerate(rule.factors))
+    if (llvm::none_of(rule.results[0], [&](auto &dim) { return llvm::is_contained(dim, number); }))
+      factor.kind = FactorKind::Whole;
+}
+
 static bool areExactly(ArrayRef<bool> sums, std::initializer_list<unsigned> wanted) {
   for (auto [i, isSum] : llvm::enumerate(sums))
     if (isSum != llvm::is_contained(wanted, static_cast<unsigned>(i)))
@@ -282,10 +290,14 @@ bool GatherOp::isLinearIn(ArrayRef<bool> sums) { return areExactly(sums, {0}); }
 DimensionRule ScatterAddOp::getDimensionRule() {
   DimensionRule rule(*this);
   relateGather(rule, getDim(), shapeOf(getUpdates()), rule.operands[0], rule.results[0], rule.operands[1]);
+  if (getAcc())
+    addAcc(rule);
   return rule;
 }
 
-bool ScatterAddOp::isLinearIn(ArrayRef<bool> sums) { return areExactly(sums, {0}); }
+bool ScatterAddOp::isLinearIn(ArrayRef<bool> sums) {
+  return getAcc() ? areExactly(sums, {0, 2}) : areExactly(sums, {0});
+}
 
 /// `chosen` has the shape of `indices`; apart from `dim` it runs along `table` where that is as large.
 static void relateElements(DimensionRule &rule, int64_t dim, ArrayRef<int64_t> chosenShape,
@@ -394,10 +406,12 @@ DimensionRule MatmulOp::getDimensionRule() {
   y[rank - 2] = a[rank - (getTransposeA() ? 1 : 2)] = {rule.add(getM())};
   y[rank - 1] = b[rank - (getTransposeB() ? 2 : 1)] = {rule.add(getN())};
   a[rank - (getTransposeA() ? 2 : 1)] = b[rank - (getTransposeB() ? 1 : 2)] = {rule.add(getK())};
+  if (getAcc())
+    addAcc(rule);
   return rule;
 }
 
-bool MatmulOp::isLinearIn(ArrayRef<bool> sums) { return sums[0] != sums[1]; }
+bool MatmulOp::isLinearIn(ArrayRef<bool> sums) { return sums[0] != sums[1] && (!getAcc() || sums[2]); }
 
 //===-- Images
 //-----------------------------------------------------------------------------------------------------===//

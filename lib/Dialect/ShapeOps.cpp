@@ -521,21 +521,37 @@ void GatherOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, Ar
   operandGrads[0] = ScatterAddOp::create(builder, getLoc(), getX().getType(), g, getIndices(), getDim());
 }
 
-LogicalResult ScatterAddOp::verify() {
-  return verifyGather(*this, tensorType(getY()), getIndices(), tensorType(getUpdates()), getDim());
+void ScatterAddOp::build(OpBuilder &builder, OperationState &state, Type y, Value updates, Value indices, int64_t dim) {
+  build(builder, state, y, updates, indices, static_cast<uint64_t>(dim), /*acc=*/Value());
 }
 
+LogicalResult ScatterAddOp::verify() {
+  if (failed(verifyGather(*this, tensorType(getY()), getIndices(), tensorType(getUpdates()), getDim())))
+    return failure();
+  return verifyAcc(*this, getAcc());
+}
+
+std::optional<Tie> ScatterAddOp::getTie(unsigned) { return tieToAcc(*this, getAcc()); }
+bool ScatterAddOp::hasCode() { return true; }
+bool ScatterAddOp::mayOverwrite(unsigned operand, unsigned) { return operand == 2; }
+
 LogicalResult ScatterAddOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  if (getAcc())
+    results[0] = *operands[2];
   return forEachTaken(*this, results[0].getShape(), *operands[1], operands[0]->getShape(), getDim(),
                       [&](int64_t from, int64_t to) { results[0].floats()[to] += operands[0]->floats()[from]; });
 }
 
 void ScatterAddOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
                                  MutableArrayRef<Value> operandGrads) {
-  operandGrads[0] = GatherOp::create(builder, getLoc(), resultGrads[0], getIndices(), getDim());
+  if (needed[0])
+    operandGrads[0] = GatherOp::create(builder, getLoc(), resultGrads[0], getIndices(), getDim());
+  if (getAcc() && needed[2])
+    operandGrads[2] = resultGrads[0];
 }
 
-/// Columns of one unit. A unit owns its columns of the result, zeroes them and adds to them in order.
+/// Columns of one unit. A unit owns its columns of the result, zeroes them where nothing is in them yet, and adds to
+/// them in order.
 static constexpr int64_t kScatterColumns = 64;
 
 static void splitScatterShape(ScatterAddOp op, int64_t &outer, int64_t &inner) {
@@ -572,11 +588,14 @@ void ScatterAddOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn
     llvm::append_range(index, emitDelinearize(b, loc, column, innerShape));
     return index;
   };
-  Value zeroElement = emitConstant(builder, loc, type, 0);
-  emitLoop(builder, loc, zero, emitIndex(builder, loc, rows), [&](OpBuilder &b, Value row) {
-    emitLoop(b, loc, first, end,
-             [&](OpBuilder &inside, Value column) { store(inside, 0, target(inside, row, column), zeroElement); }, true);
-  });
+  unsigned result = getNumOperands(); // for `load`
+  if (!getAcc()) {
+    Value zeroElement = emitConstant(builder, loc, type, 0);
+    emitLoop(builder, loc, zero, emitIndex(builder, loc, rows), [&](OpBuilder &b, Value row) {
+      emitLoop(b, loc, first, end,
+               [&](OpBuilder &inside, Value column) { store(inside, 0, target(inside, row, column), zeroElement); }, true);
+    });
+  }
   emitLoop(builder, loc, zero, emitIndex(builder, loc, count), [&](OpBuilder &b, Value i) {
     SmallVector<Value> at = emitDelinearize(b, loc, i, indexShape);
     Value row = emitWrapIndex(b, loc, load(b, 1, at), rows);
@@ -586,7 +605,7 @@ void ScatterAddOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn
           SmallVector<Value> to = target(inside, row, column), from(outerIndex);
           llvm::append_range(from, at);
           llvm::append_range(from, emitDelinearize(inside, loc, column, innerShape));
-          Value old = load(inside, /*result 0=*/2, to), update = load(inside, 0, from);
+          Value old = load(inside, result, to), update = load(inside, 0, from);
           store(inside, 0, to, arith::AddFOp::create(inside, loc, old, update));
         },
         true);

@@ -79,6 +79,18 @@ static int64_t flopsOf(Block &block) {
   return flops;
 }
 
+std::optional<Tie> KernelRegionOp::getTie(unsigned result) {
+  Block &block = getBody().front();
+  auto inner = dyn_cast<OpResult>(block.getTerminator()->getOperand(result));
+  auto alias = inner ? dyn_cast<AliasOp>(inner.getOwner()) : AliasOp();
+  std::optional<Tie> tie = alias && alias.hasCode() ? alias.getTie(inner.getResultNumber()) : std::nullopt;
+  if (tie)
+    tie->operand = cast<BlockArgument>(alias->getOperand(tie->operand)).getArgNumber();
+  return tie;
+}
+
+bool KernelRegionOp::hasCode() { return true; }
+
 int64_t KernelRegionOp::getFlops() { return flopsOf(getBody().front()); }
 
 LogicalResult KernelRegionOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {

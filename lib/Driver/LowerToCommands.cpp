@@ -152,16 +152,29 @@ LogicalResult CommandLowering::addArgument(func::FuncOp function, unsigned index
   return success();
 }
 
+/// Whether a result lies in the operand's bytes.
+static bool isTied(OpOperand &operand) {
+  auto alias = dyn_cast<AliasOp>(operand.getOwner());
+  return alias && llvm::any_of(operand.getOwner()->getResults(), [&](OpResult result) {
+           std::optional<Tie> tie = alias.getTie(result.getResultNumber());
+           return tie && tie->operand == operand.getOperandNumber();
+         });
+}
+
 LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addresses, unsigned loops) {
   SmallVector<Attribute> buffers;
-  for (Value value : llvm::concat<Value>(llvm::to_vector(op.getOperands()), llvm::to_vector(op.getResults())))
+  auto kernel = dyn_cast<KernelOp>(op);
+  bool isCall = kernel && kernel.getKernelFamily() == KernelFamily::Library;
+  for (OpOperand &operand : op.getOpOperands())
+    if (!isCall || !isTied(operand)) // the library updates its result
+      buffers.push_back(addresses.get(operand.get(), loops));
+  for (Value value : op.getResults())
     buffers.push_back(addresses.get(value, loops));
   if (auto workspace = op.getAttrOfType<DenseI64ArrayAttr>("scrimp.workspace"))
     for (auto [offset, type] : llvm::zip_equal(workspace.asArrayRef(), getWorkspaceTypes(&op, options.workers)))
       buffers.push_back(RangeAttr::get(op.getContext(), offset, bytesOf(type)));
   ArrayAttr bufferAttr = builder.getArrayAttr(buffers);
-  auto kernel = dyn_cast<KernelOp>(op);
-  if (kernel && kernel.getKernelFamily() == KernelFamily::Library) {
+  if (isCall) {
     LibraryCall call = kernel.getLibraryCall();
     // The library counts in 32 bits.
     for (Type type :

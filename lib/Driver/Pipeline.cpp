@@ -52,6 +52,8 @@ void mlir::scrimp::buildTrainPipeline(OpPassManager &manager, const TrainPipelin
     cleanUp(manager);
   }
 
+  manager.addPass(createFormLinear());
+
   //===-- The plan ------------------------------------------------------------------------------------------------===//
   manager.addPass(createWidenLibraryOps());
   // Bits are decided from here on: what follows only groups, orders and places.

@@ -17,6 +17,7 @@ func.func @main() -> (tensor<5xCOLSxTYPE>, tensor<2x4xCOLSxTYPE>, tensor<2x3xCOL
 
   %at = scrimp.constant dense<[1, -1, 1, 0, 4, 1]> : tensor<6xi64>
   %scatter = scrimp.scatter_add %flat, %at {dim = 0 : i64} : tensor<6xCOLSxTYPE>, tensor<6xi64> -> tensor<5xCOLSxTYPE>
+  %onto = scrimp.scatter_add %flat, %at onto(%scatter : tensor<5xCOLSxTYPE>) {dim = 0 : i64} : tensor<6xCOLSxTYPE>, tensor<6xi64> -> tensor<5xCOLSxTYPE>
   %elements = scrimp.scatter_elements_add %x, %indices {dim = 1 : i64} : tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxi32> -> tensor<2x4xCOLSxTYPE>
   %gathered = scrimp.gather_elements %x, %indices {dim = 1 : i64} : tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxi32> -> tensor<2x3xCOLSxTYPE>
   %best = scrimp.arg_max %x {dim = 1 : i64} : tensor<2x3xCOLSxTYPE> -> tensor<2xCOLSxi64>
@@ -27,7 +28,7 @@ func.func @main() -> (tensor<5xCOLSxTYPE>, tensor<2x4xCOLSxTYPE>, tensor<2x3xCOL
   %base = scrimp.constant dense<1000000007> : tensor<i64>
   %dropped = scrimp.dropout %flat, %seed, %step, %base {key = 3 : i64, batch_dim = 0 : i64, samples = 3 : i64, p = 0.3 : f64} : tensor<6xCOLSxTYPE>
   %uniform = scrimp.random_uniform %seed, %step, %base {key = 4 : i64, batch_dim = -1 : i64, samples = 1 : i64, low = -1.0 : f64, high = 3.0 : f64} : tensor<6xCOLSxTYPE>
-  return %scatter, %elements, %gathered, %best, %last, %values, %places, %dropped, %uniform : tensor<5xCOLSxTYPE>,
+  return %onto, %elements, %gathered, %best, %last, %values, %places, %dropped, %uniform : tensor<5xCOLSxTYPE>,
       tensor<2x4xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>, tensor<2xCOLSxi64>, tensor<2x3xi32>, tensor<2x3x2xTYPE>,
       tensor<2x3x2xi64>, tensor<6xCOLSxTYPE>, tensor<6xCOLSxTYPE>
 }

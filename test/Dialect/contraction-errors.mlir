@@ -45,3 +45,11 @@ func.func @mixed_types(%a: tensor<3x4xf32>, %b: tensor<4x5xf64>) {
   %y = scrimp.matmul %a, %b : tensor<3x4xf32>, tensor<4x5xf64> -> tensor<3x5xf32>
   return
 }
+
+// -----
+
+func.func @onto(%a: tensor<3x4xf32>, %b: tensor<4x5xf32>, %c: tensor<5x3xf32>) {
+  // expected-error@+1 {{what it adds to must have the result's type 'tensor<3x5xf32>', found 'tensor<5x3xf32>'}}
+  %y = scrimp.matmul %a, %b onto(%c : tensor<5x3xf32>) : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf32>
+  return
+}

@@ -110,6 +110,8 @@ func.func @shape(%x: tensor<2x3xf32>, %n: tensor<4xi64>, %u: tensor<4x3xf32>) {
   %padded = scrimp.gather %x, %n {dim = 0 : i64, padding = 1 : i64} : tensor<2x3xf32>, tensor<4xi64> -> tensor<4x3xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.scatter_add %{{[^ ,():]+}}, %{{[^ ,():]+}} {dim = 0 : i64} : tensor<4x3xf32>, tensor<4xi64> -> tensor<2x3xf32>
   %scatter_add = scrimp.scatter_add %u, %n {dim = 0 : i64} : tensor<4x3xf32>, tensor<4xi64> -> tensor<2x3xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.scatter_add %{{[^ ,():]+}}, %{{[^ ,():]+}} onto(%{{[^ ,():]+}} : tensor<2x3xf32>) {dim = 0 : i64} : tensor<4x3xf32>, tensor<4xi64> -> tensor<2x3xf32>
+  %scatter_onto = scrimp.scatter_add %u, %n onto(%scatter_add : tensor<2x3xf32>) {dim = 0 : i64} : tensor<4x3xf32>, tensor<4xi64> -> tensor<2x3xf32>
   return
 }
 
@@ -130,6 +132,8 @@ func.func @reduction(%x: tensor<2x3xf32>) {
 func.func @contraction(%a: tensor<2x4x3xf32>, %b: tensor<2x5x4xf32>) {
   // CHECK-NEXT: %{{.*}} = scrimp.matmul %{{[^ ,():]+}}, %{{[^ ,():]+}} {transpose_a, transpose_b} : tensor<2x4x3xf32>, tensor<2x5x4xf32> -> tensor<2x3x5xf32>
   %matmul = scrimp.matmul %a, %b {transpose_a, transpose_b} : tensor<2x4x3xf32>, tensor<2x5x4xf32> -> tensor<2x3x5xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.matmul %{{[^ ,():]+}}, %{{[^ ,():]+}} onto(%{{[^ ,():]+}} : tensor<2x3x5xf32>) {transpose_a, transpose_b} : tensor<2x4x3xf32>, tensor<2x5x4xf32> -> tensor<2x3x5xf32>
+  %onto = scrimp.matmul %a, %b onto(%matmul : tensor<2x3x5xf32>) {transpose_a, transpose_b} : tensor<2x4x3xf32>, tensor<2x5x4xf32> -> tensor<2x3x5xf32>
   return
 }
 

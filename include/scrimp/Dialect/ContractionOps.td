@@ -4,15 +4,20 @@
 
 include "scrimp/Dialect/ScrimpBase.td"
 
-def Scrimp_MatmulOp : Scrimp_LibraryOp<"matmul", [Scrimp_Differentiable], [], Scrimp_LinearDimensions> {
+def Scrimp_MatmulOp : Scrimp_LibraryOp<"matmul", [Scrimp_Differentiable, Scrimp_UpdatesAcc, AccumulatingOp],
+                                       ["mayOverwrite"], Scrimp_LinearDimensions> {
   let summary = "Products of matrices: [batch..., m, k] x [batch..., k, n] -> [batch..., m, n]";
   let description = [{
     Both operands have the same rank and the same batch dimensions. With `transpose_a` the first is [batch..., k, m],
-    with `transpose_b` the second [batch..., n, k]. Sums are in the element type (f32 for f16 and bf16).
+    with `transpose_b` the second [batch..., n, k]. Sums are in the element type (f32 for f16 and bf16). With `acc` the
+    products are added to it, in its bytes.
   }];
-  let arguments = (ins Scrimp_FloatTensor:$a, Scrimp_FloatTensor:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let arguments = (ins Scrimp_FloatTensor:$a, Scrimp_FloatTensor:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
+                       Optional<Scrimp_FloatTensor>:$acc);
   let results = (outs Scrimp_FloatTensor:$y);
-  let assemblyFormat = "$a `,` $b attr-dict `:` type($a) `,` type($b) `->` type($y)";
+  let assemblyFormat = [{
+    $a `,` $b (`onto` `(` $acc^ `:` type($acc) `)`)? attr-dict `:` type($a) `,` type($b) `->` type($y)
+  }];
   let builders = [OpBuilder<(ins "::mlir::Value":$a, "::mlir::Value":$b, CArg<"bool", "false">:$transposeA,
                                  CArg<"bool", "false">:$transposeB)>];
   let hasCanonicalizeMethod = 1;

@@ -42,6 +42,11 @@ int64_t defaultFlops(Operation *op);
 /// results only. Null otherwise.
 OpFoldResult foldExactly(Operation *op, ArrayRef<Attribute> operands);
 
+/// What an op with `acc`, its last operand, says as an AliasOp: result 0 lies there; without it (null) nowhere.
+std::optional<Tie> tieToAcc(Operation *op, Value acc);
+/// Checks that `acc`, where there is one, has the type of result 0.
+LogicalResult verifyAcc(Operation *op, Value acc);
+
 /// Whether `value` is a splat of exactly `expected`, the sign of zero included; false for no expectation.
 bool isSplatOf(Attribute value, std::optional<double> expected);
 

@@ -54,6 +54,9 @@ defvar Scrimp_Eval = DeclareOpInterfaceMethods<EvalOp>;
 defvar Scrimp_Dimensions = ["getDimensionRule"];
 defvar Scrimp_LinearDimensions = ["getDimensionRule", "isLinearIn"];
 
+// Ops with an optional operand `acc`, in whose bytes result 0 then lies.
+defvar Scrimp_UpdatesAcc = DeclareOpInterfaceMethods<AliasOp, ["getTie", "hasCode"]>;
+
 // Ops computed element by element (KernelFamily::Map).
 class Scrimp_MapOp<string mnemonic, list<Trait> traits = [], list<string> kernelMethods = [],
                    list<string> splitMethods = Scrimp_Dimensions>

@@ -168,6 +168,21 @@ def AliasOp : OpInterface<"AliasOp"> {
   ];
 }
 
+def AccumulatingOp : OpInterface<"AccumulatingOp"> {
+  let cppNamespace = "::mlir::scrimp";
+  let description = [{
+    An op that can add its result 0 to what a buffer holds already, instead of storing it for an add that follows (a
+    matrix product, a scatter). With a base the result lies in the base's bytes and is the sum of the two, rounded as the
+    op's `eval` says: other bits than those of the op and an add, so the choice is made before rematerialization.
+  }];
+  let methods = [
+    InterfaceMethod<"What the op adds to; null: nothing.", "::mlir::Value", "getBase", (ins), "",
+      [{ return $_op.getAcc(); }]>,
+    InterfaceMethod<"Sets what the op, which has none, adds to: a value of result 0's type that has no other use.", "void",
+      "setBase", (ins "::mlir::Value":$base), "", [{ $_op.getAccMutable().assign(base); }]>
+  ];
+}
+
 def CommandOp : OpInterface<"CommandOp"> {
   let cppNamespace = "::mlir::scrimp";
   let description = [{ A command of a program (scrimp.cmd.*), as the runtime runs it. }];

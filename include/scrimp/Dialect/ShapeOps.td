@@ -120,15 +120,22 @@ def Scrimp_GatherOp : Scrimp_MapOp<"gather", [Scrimp_Differentiable], [], Scrimp
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_ScatterAddOp : Scrimp_RowsOp<"scatter_add", [Scrimp_Differentiable], [], Scrimp_LinearDimensions> {
-  let summary = "The adjoint of gather: zeros with `updates` added at `indices` along `dim`";
+def Scrimp_ScatterAddOp : Scrimp_RowsOp<"scatter_add", [Scrimp_Differentiable, Scrimp_UpdatesAcc, AccumulatingOp],
+                                        ["mayOverwrite"], Scrimp_LinearDimensions> {
+  let summary = "The adjoint of gather: zeros, or `acc`, with `updates` added at `indices` along `dim`";
   let description = [{
     result[a..., indices[i...], b...] += updates[a..., i..., b...], in row-major order of i. The result's shape is the
-    gathered operand's. Sums are in the element type, so that is f32 or f64.
+    gathered operand's. Sums are in the element type, so that is f32 or f64. With `acc` the sums begin with its
+    elements, in its bytes.
   }];
-  let arguments = (ins Scrimp_WideFloatTensor:$updates, Scrimp_IndexTensor:$indices, I64Attr:$dim);
+  let arguments = (ins Scrimp_WideFloatTensor:$updates, Scrimp_IndexTensor:$indices, I64Attr:$dim,
+                       Optional<Scrimp_WideFloatTensor>:$acc);
   let results = (outs Scrimp_WideFloatTensor:$y);
-  let assemblyFormat = "$updates `,` $indices attr-dict `:` type($updates) `,` type($indices) `->` type($y)";
+  let assemblyFormat = [{
+    $updates `,` $indices (`onto` `(` $acc^ `:` type($acc) `)`)? attr-dict `:` type($updates) `,` type($indices) `->`
+    type($y)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$y, "::mlir::Value":$updates, "::mlir::Value":$indices, "int64_t":$dim)>];
   let hasVerifier = 1;
   let extraClassDefinition = rowsDefinition;
 }

@@ -41,11 +41,12 @@ def Scrimp_PackOp : Scrimp_Op<"pack", [Pure, AllTypesMatch<["bucket", "y"]>, Scr
 }
 
 def Scrimp_KernelRegionOp : Scrimp_Op<"kernel", [Pure, IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">,
-    Scrimp_Eval, DeclareOpInterfaceMethods<CostOp, ["getFlops"]>]> {
+    Scrimp_Eval, DeclareOpInterfaceMethods<CostOp, ["getFlops"]>,
+    DeclareOpInterfaceMethods<AliasOp, ["getTie", "hasCode"]>]> {
   let summary = "Graph ops that one kernel computes";
   let description = [{
     Made by scrimp-form-kernels. The body's arguments are the operands; its ops keep their own roundings. All values
-    that the body yields are results.
+    that the body yields are results. What an op inside updates in place, the kernel does.
   }];
   let arguments = (ins Variadic<Scrimp_Tensor>:$inputs);
   let results = (outs Variadic<Scrimp_Tensor>:$outputs);

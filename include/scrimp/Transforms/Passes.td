@@ -151,6 +151,22 @@ def SplitBatch : Pass<"scrimp-split-batch", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
+def FormLinear : Pass<"scrimp-form-linear", "::mlir::ModuleOp"> {
+  let summary = "Let products add themselves to sums";
+  let description = [{
+    In a sum whose terms nobody else reads, products and scatters (AccumulatingOp) add themselves to an accumulator of
+    the loop around, or else to the first of them, in its bytes: a gradient takes no buffer beside its accumulator, and
+    the gradients of a tied parameter share one. Terms that are no products are added before them; otherwise the terms
+    keep their order.
+
+    Requires: before scrimp-rematerialize and scrimp-form-kernels, as it changes how sums are rounded.
+    Ensures: the same sums in another order.
+    Fails: never.
+    Example: test/Transforms/form-linear.mlir
+  }];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
 def AnnotateBatch : Pass<"scrimp-annotate-batch", "::mlir::func::FuncOp"> {
   let summary = "Write beside each op where the batch is in its results";
   let description = [{
