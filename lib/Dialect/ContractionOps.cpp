@@ -67,10 +67,11 @@ LogicalResult MatmulOp::verify() {
     return emitOpError() << "contracted dimensions differ: " << ka << " and " << kb;
   Type types[] = {tensorType(getA()).getElementType(), tensorType(getB()).getElementType(),
                   tensorType(getY()).getElementType()};
-  if (types[0] != types[1] || types[0] != types[2])
-    return emitOpError() << "operands and result must have one element type, found " << types[0] << ", " << types[1]
-                         << " and " << types[2];
-  auto expected = tensorType(getA()).clone(matmulShape(getA(), getB(), getTransposeA(), getTransposeB()));
+  if (types[0] != types[1] || (types[0] != types[2] && getComputeType(types[0]) != types[2]))
+    return emitOpError() << "operands and result must have one element type, or the result that of sums, found "
+                         << types[0] << ", " << types[1] << " and " << types[2];
+  auto expected =
+      RankedTensorType::get(matmulShape(getA(), getB(), getTransposeA(), getTransposeB()), types[2]);
   if (getY().getType() != expected)
     return emitOpError() << "result type must be " << expected << ", found " << getY().getType();
   return verifyAcc(*this, getAcc());
@@ -108,7 +109,8 @@ LogicalResult MatmulOp::eval(ArrayRef<const HostTensor *> operands, MutableArray
 void MatmulOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
                              MutableArrayRef<Value> operandGrads) {
   // With A' = op(A) and B' = op(B): dA' = G B'^T and dB' = A'^T G; a transposed operand takes the transpose.
-  Value g = resultGrads[0], a = getA(), b = getB();
+  Value a = getA(), b = getB();
+  Value g = castToType(builder, getLoc(), resultGrads[0], tensorType(getY()).clone(tensorType(a).getElementType()));
   bool ta = getTransposeA(), tb = getTransposeB();
   if (needed[0])
     operandGrads[0] = ta ? MatmulOp::create(builder, getLoc(), b, g, tb, true)
@@ -117,5 +119,5 @@ void MatmulOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, Ar
     operandGrads[1] = tb ? MatmulOp::create(builder, getLoc(), g, a, true, ta)
                          : MatmulOp::create(builder, getLoc(), a, g, !ta, false);
   if (getAcc() && needed[2])
-    operandGrads[2] = g;
+    operandGrads[2] = resultGrads[0];
 }

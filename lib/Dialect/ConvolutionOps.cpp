@@ -48,11 +48,15 @@ static Conv2dShape convShape(Conv2dWeightGradOp op) {
 
 /// Checks a convolution of `x` with `w` that gives `y`, whichever of them are operands.
 static LogicalResult verifyConv2d(Operation *op, Value x, Value w, Value y, Window window) {
-  for (Value value : {x, w, y})
-    if (tensorType(value).getRank() != 4 ||
-        tensorType(value).getElementType() != tensorType(x).getElementType())
-      return op->emitOpError() << "images and weights must have rank 4 and one element type, found "
+  Type element = tensorType(op->getOperand(0)).getElementType();
+  for (Value value : {x, w, y}) {
+    Type found = tensorType(value).getElementType();
+    bool isSum = value == op->getResult(0) && found == getComputeType(element);
+    if (tensorType(value).getRank() != 4 || (found != element && !isSum))
+      return op->emitOpError() << "images and weights must have rank 4 and one element type, or the result that of "
+                                  "sums, found "
                                << value.getType();
+  }
   if (window.strides.size() != 2 || window.dilations.size() != 2 || window.pads.size() != 4)
     return op->emitOpError() << "needs 2 strides, 4 pads and 2 dilations, found " << window.strides.size() << ", "
                              << window.pads.size() << " and " << window.dilations.size();
@@ -74,10 +78,16 @@ static LogicalResult verifyConv2d(Operation *op, Value x, Value w, Value y, Wind
     return op->emitOpError() << "a window of " << spanH << " x " << spanW << " does not fit into the padded image of "
                              << shape.H + shape.padTop + shape.padBottom << " x "
                              << shape.W + shape.padLeft + shape.padRight;
-  auto expected = tensorType(x).clone({shape.N, shape.O, shape.outH(), shape.outW()});
+  auto expected = tensorType(y).clone({shape.N, shape.O, shape.outH(), shape.outW()});
   if (y.getType() != expected)
     return op->emitOpError() << "the convolution's result must be " << expected << ", found " << y.getType();
   return success();
+}
+
+/// The result's gradient in the type of the operands.
+static Value gradientOfProduct(Operation *op, OpBuilder &builder, Value g) {
+  return castToType(builder, op->getLoc(), g,
+                    tensorType(g).clone(tensorType(op->getOperand(0)).getElementType()));
 }
 
 /// Calls `term(xIndex, wIndex, yIndex)` (linear indices) for every product that the convolution sums.
@@ -148,7 +158,7 @@ LogicalResult Conv2dOp::eval(ArrayRef<const HostTensor *> operands, MutableArray
 
 void Conv2dOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
                              MutableArrayRef<Value> operandGrads) {
-  Value g = resultGrads[0];
+  Value g = gradientOfProduct(*this, builder, resultGrads[0]);
   if (needed[0])
     operandGrads[0] = Conv2dInputGradOp::create(builder, getLoc(), getX().getType(), g, getW(), getStrides(),
                                                 getPads(), getDilations(), getGroups());
@@ -176,7 +186,7 @@ LogicalResult Conv2dInputGradOp::eval(ArrayRef<const HostTensor *> operands, Mut
 
 void Conv2dInputGradOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
                                       MutableArrayRef<Value> operandGrads) {
-  Value g = resultGrads[0];
+  Value g = gradientOfProduct(*this, builder, resultGrads[0]);
   if (needed[0])
     operandGrads[0] =
         Conv2dOp::create(builder, getLoc(), getDy().getType(), g, getW(), getStrides(), getPads(), getDilations(),
@@ -205,7 +215,7 @@ LogicalResult Conv2dWeightGradOp::eval(ArrayRef<const HostTensor *> operands, Mu
 
 void Conv2dWeightGradOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
                                        MutableArrayRef<Value> operandGrads) {
-  Value g = resultGrads[0];
+  Value g = gradientOfProduct(*this, builder, resultGrads[0]);
   if (needed[0])
     operandGrads[0] = Conv2dInputGradOp::create(builder, getLoc(), getX().getType(), getDy(), g, getStrides(),
                                                 getPads(), getDilations(), getGroups());

@@ -581,6 +581,7 @@ template <typename Op> static DimensionRule randomRule(Op op) {
 
 DimensionRule DropoutOp::getDimensionRule() { return randomRule(*this); }
 DimensionRule RandomUniformOp::getDimensionRule() { return randomRule(*this); }
+DimensionRule StochasticRoundOp::getDimensionRule() { return randomRule(*this); }
 
 /// `operand` is the number of sample_base.
 template <typename Op>
@@ -603,6 +604,11 @@ SmallVector<Value> DropoutOp::buildPiece(OpBuilder &builder, ValueRange operands
 SmallVector<Value> RandomUniformOp::buildPiece(OpBuilder &builder, ValueRange operands, TypeRange types,
                                                const BatchPiece &piece) {
   return buildRandomPiece(*this, 2, builder, operands, types, piece);
+}
+
+SmallVector<Value> StochasticRoundOp::buildPiece(OpBuilder &builder, ValueRange operands, TypeRange types,
+                                                 const BatchPiece &piece) {
+  return buildRandomPiece(*this, 3, builder, operands, types, piece);
 }
 
 //===-- Buckets and updates: whole

@@ -111,6 +111,12 @@ LogicalResult CastOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRe
   return success();
 }
 
+/// Reading fewer bytes again costs less than storing more.
+bool CastOp::isFreeInKernel() {
+  return isFloatTensor(getX()) && isFloatTensor(getY()) && tensorType(getX()).getElementTypeBitWidth() == 16 &&
+         tensorType(getY()).getElementTypeBitWidth() > 16;
+}
+
 SmallVector<Value> CastOp::emitElement(OpBuilder &builder, Location loc, ValueRange ivs, LoadFn load) {
   return {roundToResult(builder, *this, 0, load(builder, 0, ivs))};
 }

@@ -78,6 +78,15 @@ Value mlir::scrimp::sumTo(OpBuilder &builder, Location loc, Value value, ArrayRe
   return reshapeTo(builder, loc, ReduceOp::create(builder, loc, ReduceKind::sum, value, dims), shape);
 }
 
+Value mlir::scrimp::castToCompute(OpBuilder &builder, Location loc, Value value) {
+  RankedTensorType type = tensorType(value);
+  return castToType(builder, loc, value, type.clone(getComputeType(type.getElementType())));
+}
+
+Value mlir::scrimp::castToType(OpBuilder &builder, Location loc, Value value, Type type) {
+  return value.getType() == type ? value : Value(CastOp::create(builder, loc, type, value));
+}
+
 Value mlir::scrimp::logSumExp(OpBuilder &builder, Location loc, Value x, ArrayRef<int64_t> dims) {
   // log_sum_exp takes one dimension, the last: the others come first.
   SmallVector<int64_t> permutation, shape;

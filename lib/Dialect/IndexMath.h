@@ -56,17 +56,6 @@ emitFold(OpBuilder &builder, Location loc, Value begin, Value end, ValueRange in
   return SmallVector<Value>(loop.getResults());
 }
 
-/// The value as f32 where it is f16 or bf16: what gradients that add up are computed in.
-inline Value castToCompute(OpBuilder &builder, Location loc, Value value) {
-  RankedTensorType type = tensorType(value), wide = type.clone(getComputeType(type.getElementType()));
-  return type == wide ? value : Value(CastOp::create(builder, loc, wide, value));
-}
-
-/// The value in `type`, which differs in the element type at most.
-inline Value castToType(OpBuilder &builder, Location loc, Value value, Type type) {
-  return value.getType() == type ? value : Value(CastOp::create(builder, loc, type, value));
-}
-
 } // namespace mlir::scrimp
 
 #endif

@@ -63,7 +63,8 @@ template <typename Op> static LogicalResult verifyAttention(Op op) {
                             << s.Hkv;
   for (Value mask : op.getMasks()) {
     RankedTensorType type = tensorType(mask);
-    bool fits = type.getElementType() == element || type.getElementType().isInteger(1);
+    bool fits = type.getElementType() == element || type.getElementType() == getComputeType(element) ||
+                type.getElementType().isInteger(1);
     const int64_t scores[] = {s.B, s.Hq, s.Sq, s.Sk}, distances[] = {s.Hq, s.Sq + s.Sk - 1};
     if (type.getRank() == 2)
       fits &= (type.getDimSize(0) == 1 || type.getDimSize(0) == distances[0]) && type.getDimSize(1) == distances[1];

@@ -13,8 +13,9 @@ static LogicalResult verifyNorm(Operation *op, Value x, int64_t axis, Value scal
   if (axis < 0 || axis >= type.getRank())
     return op->emitOpError() << "axis " << axis << " must lie in [0, " << type.getRank() << "), the rank of x";
   auto expected = RankedTensorType::get(type.getShape().drop_front(axis), type.getElementType());
+  RankedTensorType wideScale = expected.clone(getComputeType(type.getElementType()));
   for (auto [value, what] : {std::pair(scale, "scale"), std::pair(bias, "bias")})
-    if (value && value.getType() != expected)
+    if (value && value.getType() != expected && value.getType() != wideScale)
       return op->emitOpError() << what << " must be " << expected << ", the normalized dimensions of x, found "
                                << value.getType();
   RankedTensorType wide = wideOuterType(type, axis);
@@ -136,13 +137,15 @@ void LayerNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
   unsigned biasOperand = getScale() ? 2 : 1;
   bool needsScale = g && getScale() && needed[1], needsBias = g && getBias() && needed[biasOperand];
   if (needsScale) {
-    auto grad = LayerNormParameterGradOp::create(builder, loc, getX(), getMean(), getRstd(), g, axis);
+    Type type = getScale().getType();
+    auto grad = LayerNormParameterGradOp::create(builder, loc, type, type, getX(), getMean(), getRstd(), g,
+                                                 getAxisAttr());
     operandGrads[1] = grad.getDscale();
     if (needsBias)
-      operandGrads[2] = grad.getDbias();
+      operandGrads[2] = castToType(builder, loc, grad.getDbias(), getBias().getType());
   } else if (needsBias) {
-    operandGrads[biasOperand] =
-        ReduceOp::create(builder, loc, ReduceKind::sum, g, llvm::to_vector(llvm::seq<int64_t>(axis)));
+    Value sum = ReduceOp::create(builder, loc, ReduceKind::sum, g, llvm::to_vector(llvm::seq<int64_t>(axis)));
+    operandGrads[biasOperand] = castToType(builder, loc, sum, getBias().getType());
   }
 }
 
@@ -198,21 +201,18 @@ void LayerNormGradOp::emitUnit(OpBuilder &builder, Location loc, Value unit, Loa
 /// Columns of one unit: neighbours in memory, whose sums stay in a small buffer while all rows pass by.
 static constexpr int64_t kParameterColumns = 32;
 
-static RankedTensorType parameterType(RankedTensorType type, int64_t axis) {
-  return type.clone(type.getShape().drop_front(axis));
-}
-
 static int64_t countColumnBlocks(Value x, int64_t axis) {
   return llvm::divideCeil(productOf(shapeOf(x).drop_front(axis)), kParameterColumns);
 }
 
 /// Emits block `unit` of columns: stores in result r the sums over the rows of value r of `element(row, index)`, where
-/// `row` is the index of a statistic and `index` one of x.
+/// `row` is the index of a statistic and `index` one of x. The results' elements are of `type`.
 static void
-emitColumnSums(OpBuilder &builder, Location loc, Value unit, Value x, int64_t axis, unsigned count, StoreFn store,
+emitColumnSums(OpBuilder &builder, Location loc, Value unit, Value x, int64_t axis, Type type, unsigned count,
+               StoreFn store,
                function_ref<SmallVector<ScalarExpr>(OpBuilder &, ValueRange row, ValueRange index)> element) {
   ArrayRef<int64_t> outer = shapeOf(x).take_front(axis), inner = shapeOf(x).drop_front(axis);
-  Type type = tensorType(x).getElementType(), compute = getComputeType(type);
+  Type compute = getComputeType(type);
   Value zero = emitIndex(builder, loc, 0), width = emitIndex(builder, loc, kParameterColumns);
   Value first = arith::MulIOp::create(builder, loc, unit, width);
   Value size = arith::MinUIOp::create(
@@ -248,12 +248,6 @@ emitColumnSums(OpBuilder &builder, Location loc, Value unit, Value x, int64_t ax
   });
 }
 
-void LayerNormParameterGradOp::build(OpBuilder &builder, OperationState &state, Value x, Value mean, Value rstd,
-                                     Value g, int64_t axis) {
-  Type type = parameterType(tensorType(x), axis);
-  build(builder, state, type, type, x, mean, rstd, g, axis);
-}
-
 LogicalResult LayerNormParameterGradOp::verify() {
   return verifyNorm(*this, getX(), getAxis(), getDscale(), {}, getMean());
 }
@@ -276,16 +270,12 @@ LogicalResult LayerNormParameterGradOp::eval(ArrayRef<const HostTensor *> operan
 
 void LayerNormParameterGradOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn load, StoreFn store,
                                         ValueRange) {
-  emitColumnSums(builder, loc, unit, getX(), getAxis(), 2, store, [&](OpBuilder &b, ValueRange row, ValueRange index) {
+  Type type = tensorType(getDscale()).getElementType();
+  emitColumnSums(builder, loc, unit, getX(), getAxis(), type, 2, store, [&](OpBuilder &b, ValueRange row, ValueRange index) {
     ScalarExpr g = loadCompute(b, loc, load, 3, index);
     ScalarExpr deviation = loadCompute(b, loc, load, 0, index) - loadCompute(b, loc, load, 1, row);
     return SmallVector<ScalarExpr>{g * (deviation * loadCompute(b, loc, load, 2, row)), g};
   });
-}
-
-void RmsNormParameterGradOp::build(OpBuilder &builder, OperationState &state, Value x, Value rstd, Value g,
-                                   int64_t axis) {
-  build(builder, state, parameterType(tensorType(x), axis), x, rstd, g, axis);
 }
 
 LogicalResult RmsNormParameterGradOp::verify() {
@@ -305,7 +295,8 @@ LogicalResult RmsNormParameterGradOp::eval(ArrayRef<const HostTensor *> operands
 
 void RmsNormParameterGradOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn load, StoreFn store,
                                       ValueRange) {
-  emitColumnSums(builder, loc, unit, getX(), getAxis(), 1, store, [&](OpBuilder &b, ValueRange row, ValueRange index) {
+  Type type = tensorType(getDscale()).getElementType();
+  emitColumnSums(builder, loc, unit, getX(), getAxis(), type, 1, store, [&](OpBuilder &b, ValueRange row, ValueRange index) {
     ScalarExpr normalized = loadCompute(b, loc, load, 0, index) * loadCompute(b, loc, load, 1, row);
     return SmallVector<ScalarExpr>{loadCompute(b, loc, load, 2, index) * normalized};
   });
@@ -375,7 +366,8 @@ void RmsNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, A
     operandGrads[0] = operandGrads[0] ? (dx + dx.with(operandGrads[0])).value : dx.value;
   }
   if (g && getScale() && needed[1])
-    operandGrads[1] = RmsNormParameterGradOp::create(builder, loc, getX(), getRstd(), g, getAxis());
+    operandGrads[1] = RmsNormParameterGradOp::create(builder, loc, getScale().getType(), getX(), getRstd(), g,
+                                                     getAxisAttr());
 }
 
 LogicalResult RmsNormGradOp::verify() { return verifyNorm(*this, getX(), getAxis(), getScale(), {}, getRstd()); }

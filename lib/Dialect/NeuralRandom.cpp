@@ -1,4 +1,5 @@
-// dropout and random_uniform: Philox as integer arithmetic, so that a mask takes no memory and can be drawn again.
+// dropout, random_uniform and stochastic_round: Philox as integer arithmetic, so that a draw takes no memory and can be
+// made again.
 #include "NeuralRows.h"
 #include "RandomOps.h"
 
@@ -180,4 +181,36 @@ SmallVector<Value> RandomUniformOp::emitElement(OpBuilder &builder, Location loc
                                       arith::ConstantIntOp::create(builder, loc, 8, 32));
   ScalarExpr u(builder, loc, emitConvert(builder, loc, bits, builder.getF64Type()));
   return {roundToResult(builder, *this, 0, (low + range * (u * 0x1p-24)).value)};
+}
+
+//===-- stochastic_round -------------------------------------------------------------------------------------------===//
+
+LogicalResult StochasticRoundOp::verify() { return verifySamples(*this); }
+
+bool StochasticRoundOp::isPointwiseOperand(unsigned operand) { return operand == 0; }
+
+LogicalResult StochasticRoundOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
+  forEachDraw(*this, operands.drop_front(), [&](int64_t i, uint32_t random) {
+    auto x = static_cast<float>(operands[0]->floats()[i]);
+    auto bits = llvm::bit_cast<uint32_t>(x);
+    results[0].floats()[i] =
+        std::isfinite(x) ? llvm::bit_cast<float>((bits + (random >> 16)) & 0xffff0000u) : static_cast<double>(x);
+  });
+  return success();
+}
+
+SmallVector<Value> StochasticRoundOp::emitElement(OpBuilder &builder, Location loc, ValueRange ivs, LoadFn load) {
+  Type word = builder.getI32Type(), half = builder.getI16Type(), type = tensorType(getY()).getElementType();
+  auto constant = [&](uint32_t value) -> Value {
+    return arith::ConstantIntOp::create(builder, loc, static_cast<int32_t>(value), 32);
+  };
+  Value x = load(builder, 0, ivs), bits = arith::BitcastOp::create(builder, loc, word, x);
+  Value random = arith::ShRUIOp::create(builder, loc, emitDraw(*this, builder, loc, ivs, load, 1), constant(16));
+  Value sum = arith::AddIOp::create(builder, loc, bits, random);
+  Value upper = arith::TruncIOp::create(builder, loc, half, arith::ShRUIOp::create(builder, loc, sum, constant(16)));
+  Value magnitude = arith::AndIOp::create(builder, loc, bits, constant(0x7fffffff));
+  Value isFinite =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, magnitude, constant(0x7f800000));
+  return {arith::SelectOp::create(builder, loc, isFinite, arith::BitcastOp::create(builder, loc, type, upper),
+                                  emitConvert(builder, loc, x, type))};
 }

@@ -41,7 +41,7 @@ func.func @result(%a: tensor<3x4xf32>, %b: tensor<4x5xf32>) {
 // -----
 
 func.func @mixed_types(%a: tensor<3x4xf32>, %b: tensor<4x5xf64>) {
-  // expected-error@+1 {{operands and result must have one element type, found 'f32', 'f64' and 'f32'}}
+  // expected-error@+1 {{operands and result must have one element type, or the result that of sums, found 'f32', 'f64' and 'f32'}}
   %y = scrimp.matmul %a, %b : tensor<3x4xf32>, tensor<4x5xf64> -> tensor<3x5xf32>
   return
 }

@@ -1,7 +1,7 @@
 // RUN: scrimp-opt %s -verify-diagnostics -split-input-file
 
 func.func @rank(%x: tensor<2x3x4xf32>, %w: tensor<5x3x2xf32>) {
-  // expected-error@+1 {{images and weights must have rank 4 and one element type, found 'tensor<2x3x4xf32>'}}
+  // expected-error@+1 {{images and weights must have rank 4 and one element type, or the result that of sums, found 'tensor<2x3x4xf32>'}}
   %y = scrimp.conv2d %x, %w strides [1, 1] pads [0, 0, 0, 0] dilations [1, 1] groups 1
     : tensor<2x3x4xf32>, tensor<5x3x2xf32> -> tensor<2x5x3xf32>
   return
@@ -10,7 +10,7 @@ func.func @rank(%x: tensor<2x3x4xf32>, %w: tensor<5x3x2xf32>) {
 // -----
 
 func.func @element_types(%x: tensor<1x3x4x4xf32>, %w: tensor<5x3x2x2xf64>) {
-  // expected-error@+1 {{images and weights must have rank 4 and one element type, found 'tensor<5x3x2x2xf64>'}}
+  // expected-error@+1 {{images and weights must have rank 4 and one element type, or the result that of sums, found 'tensor<5x3x2x2xf64>'}}
   %y = scrimp.conv2d %x, %w strides [1, 1] pads [0, 0, 0, 0] dilations [1, 1] groups 1
     : tensor<1x3x4x4xf32>, tensor<5x3x2x2xf64> -> tensor<1x5x3x3xf32>
   return

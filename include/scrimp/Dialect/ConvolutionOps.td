@@ -11,7 +11,7 @@ include "scrimp/Dialect/ScrimpBase.td"
 //===-- Convolution ------------------------------------------------------------------------------------------------===//
 
 class Scrimp_Conv2dBase<string mnemonic>
-    : Scrimp_LibraryOp<mnemonic, [Scrimp_Differentiable], ["getWorkspaceTypes"]> {
+    : Scrimp_LibraryOp<mnemonic, [Scrimp_Differentiable], ["getWorkspaceTypes"], precision = Scrimp_Precision> {
   let hasVerifier = 1;
   let extraClassDefinition = libraryDefinition;
 }
@@ -20,11 +20,11 @@ def Scrimp_Conv2dOp : Scrimp_Conv2dBase<"conv2d"> {
   let summary = "y[n,o,i,j] = sum over c, k, l of x[n, c, i*stride + k*dilation - pad, ...] * w[o,c,k,l]";
   let description = [{
     x[N, C, H, W], w[O, C / groups, KH, KW]; output channel o sees the input channels of its group. What lies outside x
-    counts as 0. All three operations of this family are linear in each operand and are each other's gradients.
+    counts as 0. f16 and bf16 are summed in f32, and the result may be f32. All three operations of this family are linear in each operand and are each other's gradients.
   }];
-  let arguments = (ins Scrimp_WideFloatTensor:$x, Scrimp_WideFloatTensor:$w, DenseI64ArrayAttr:$strides,
+  let arguments = (ins Scrimp_FloatTensor:$x, Scrimp_FloatTensor:$w, DenseI64ArrayAttr:$strides,
                    DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, I64Attr:$groups);
-  let results = (outs Scrimp_WideFloatTensor:$y);
+  let results = (outs Scrimp_FloatTensor:$y);
   let assemblyFormat = [{
     $x `,` $w `strides` $strides `pads` $pads `dilations` $dilations `groups` $groups attr-dict
     `:` type($x) `,` type($w) `->` type($y)
@@ -36,9 +36,9 @@ def Scrimp_Conv2dOp : Scrimp_Conv2dBase<"conv2d"> {
 
 def Scrimp_Conv2dInputGradOp : Scrimp_Conv2dBase<"conv2d_input_grad"> {
   let summary = "The gradient of conv2d's input; also a transposed convolution";
-  let arguments = (ins Scrimp_WideFloatTensor:$dy, Scrimp_WideFloatTensor:$w, DenseI64ArrayAttr:$strides,
+  let arguments = (ins Scrimp_FloatTensor:$dy, Scrimp_FloatTensor:$w, DenseI64ArrayAttr:$strides,
                    DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, I64Attr:$groups);
-  let results = (outs Scrimp_WideFloatTensor:$dx);
+  let results = (outs Scrimp_FloatTensor:$dx);
   let assemblyFormat = [{
     $dy `,` $w `strides` $strides `pads` $pads `dilations` $dilations `groups` $groups attr-dict
     `:` type($dy) `,` type($w) `->` type($dx)
@@ -47,9 +47,9 @@ def Scrimp_Conv2dInputGradOp : Scrimp_Conv2dBase<"conv2d_input_grad"> {
 
 def Scrimp_Conv2dWeightGradOp : Scrimp_Conv2dBase<"conv2d_weight_grad"> {
   let summary = "The gradient of conv2d's weight";
-  let arguments = (ins Scrimp_WideFloatTensor:$x, Scrimp_WideFloatTensor:$dy, DenseI64ArrayAttr:$strides,
+  let arguments = (ins Scrimp_FloatTensor:$x, Scrimp_FloatTensor:$dy, DenseI64ArrayAttr:$strides,
                    DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, I64Attr:$groups);
-  let results = (outs Scrimp_WideFloatTensor:$dw);
+  let results = (outs Scrimp_FloatTensor:$dw);
   let assemblyFormat = [{
     $x `,` $dy `strides` $strides `pads` $pads `dilations` $dilations `groups` $groups attr-dict
     `:` type($x) `,` type($dy) `->` type($dw)
@@ -80,7 +80,8 @@ def Scrimp_MaxPool2dOp : Scrimp_RowsOp<"max_pool2d", [Scrimp_Differentiable]> {
   let extraClassDefinition = rowsDefinition;
 }
 
-def Scrimp_MaxPool2dGradOp : Scrimp_RowsOp<"max_pool2d_grad", [Scrimp_Differentiable]> {
+def Scrimp_MaxPool2dGradOp : Scrimp_RowsOp<"max_pool2d_grad", [Scrimp_Differentiable],
+                                           precision = Scrimp_Precision> {
   let summary = "The gradient of max_pool2d: each element receives those of the windows that chose it, in order";
   let arguments = (ins Scrimp_WideFloatTensor:$dy, StaticShapeTensorOf<[I32]>:$indices);
   let results = (outs Scrimp_WideFloatTensor:$dx);
@@ -89,7 +90,8 @@ def Scrimp_MaxPool2dGradOp : Scrimp_RowsOp<"max_pool2d_grad", [Scrimp_Differenti
   let extraClassDefinition = rowsDefinition;
 }
 
-class Scrimp_AvgPool2dBase<string mnemonic> : Scrimp_RowsOp<mnemonic, [Scrimp_Differentiable]> {
+class Scrimp_AvgPool2dBase<string mnemonic, list<string> precision = []>
+    : Scrimp_RowsOp<mnemonic, [Scrimp_Differentiable], precision = precision> {
   let hasVerifier = 1;
   let extraClassDefinition = rowsDefinition;
 }
@@ -108,7 +110,7 @@ def Scrimp_AvgPool2dOp : Scrimp_AvgPool2dBase<"avg_pool2d"> {
   }];
 }
 
-def Scrimp_AvgPool2dGradOp : Scrimp_AvgPool2dBase<"avg_pool2d_grad"> {
+def Scrimp_AvgPool2dGradOp : Scrimp_AvgPool2dBase<"avg_pool2d_grad", Scrimp_Precision> {
   let summary = "The gradient of avg_pool2d";
   let arguments = (ins Scrimp_WideFloatTensor:$dy, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                    DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, UnitAttr:$count_include_pad);
@@ -121,7 +123,7 @@ def Scrimp_AvgPool2dGradOp : Scrimp_AvgPool2dBase<"avg_pool2d_grad"> {
 //===-- Batch normalisation ----------------------------------------------------------------------------------------===//
 
 def Scrimp_BatchNormOp : Scrimp_RowsOp<"batch_norm", [Scrimp_Differentiable,
-    DeclareOpInterfaceMethods<TrainModeOp>], ["mayOverwrite"]> {
+    DeclareOpInterfaceMethods<TrainModeOp>], ["mayOverwrite"], precision = Scrimp_Precision> {
   let summary = "Batch normalisation with the statistics of the batch (arXiv:1502.03167)";
   let description = [{
     Over x[N, C, ...], for each channel of n elements: mean; v, the mean squared deviation from it (two passes);
@@ -143,7 +145,7 @@ def Scrimp_BatchNormOp : Scrimp_RowsOp<"batch_norm", [Scrimp_Differentiable,
   let extraClassDefinition = rowsDefinition;
 }
 
-def Scrimp_BatchNormGradOp : Scrimp_RowsOp<"batch_norm_grad", [], ["mayOverwrite"]> {
+def Scrimp_BatchNormGradOp : Scrimp_RowsOp<"batch_norm_grad", [], ["mayOverwrite"], precision = Scrimp_Precision> {
   let summary = "The gradients of batch_norm's x, scale and bias from that of y";
   let description = [{
     With n elements a channel and h = (x - mean) * rstd: dbias = sum dy, dscale = sum dy * h,

@@ -11,8 +11,9 @@
 
 include "scrimp/Dialect/ScrimpBase.td"
 
-class Scrimp_ElementwiseBase<string mnemonic, list<Trait> traits, list<string> splitMethods = []>
-    : Scrimp_MapOp<mnemonic, traits, ["isPointwiseOperand"], splitMethods> {
+class Scrimp_ElementwiseBase<string mnemonic, list<Trait> traits, list<string> splitMethods = [],
+                             list<string> precision = [], list<string> kernelMethods = []>
+    : Scrimp_MapOp<mnemonic, traits, !listconcat(["isPointwiseOperand"], kernelMethods), splitMethods, precision> {
   code pointwiseDefinition = mapDefinition # [{
     bool $cppClass::isPointwiseOperand(unsigned) { return true; }
   }];
@@ -236,7 +237,7 @@ def Scrimp_CompareOp : Scrimp_ElementwiseBase<"compare", [SameTypeOperands, Same
 
 def Scrimp_SelectOp : Scrimp_ElementwiseBase<"select", [AllTypesMatch<["a", "b", "y"]>, Scrimp_Differentiable,
     TypesMatchWith<"the condition has the shape of the result", "a", "condition",
-                   "boolLike(::llvm::cast<::mlir::RankedTensorType>($_self))">], ["isLinearIn"]> {
+                   "boolLike(::llvm::cast<::mlir::RankedTensorType>($_self))">], ["isLinearIn"], Scrimp_Precision> {
   let summary = "a where the condition holds, b elsewhere";
   let description = [{ The gradient of the branch not taken is 0, whatever its value was. }];
   let arguments = (ins Scrimp_BoolTensor:$condition, Scrimp_Tensor:$a, Scrimp_Tensor:$b);
@@ -247,7 +248,7 @@ def Scrimp_SelectOp : Scrimp_ElementwiseBase<"select", [AllTypesMatch<["a", "b",
 }
 
 def Scrimp_CastOp : Scrimp_ElementwiseBase<"cast", [SameOperandsAndResultShape, Scrimp_Differentiable],
-                                           ["isLinearIn"]> {
+                                           ["isLinearIn"], Scrimp_Precision, ["isFreeInKernel"]> {
   let summary = "Converts the element type";
   let description = [{
     To a narrower float: to nearest even. Float to integer: towards zero, saturating is not defined. To i1: whether it

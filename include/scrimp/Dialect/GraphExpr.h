@@ -62,6 +62,11 @@ Value broadcastTo(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_
 Value sumTo(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape);
 Value reshapeTo(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape);
 
+/// The value as f32 where it is f16 or bf16: what sums are computed in.
+Value castToCompute(OpBuilder &builder, Location loc, Value value);
+/// The value in `type`, which differs in the element type at most (no op if it does not).
+Value castToType(OpBuilder &builder, Location loc, Value value, Type type);
+
 /// log(sum e^x) over `dims`, which the result lacks.
 Value logSumExp(OpBuilder &builder, Location loc, Value x, ArrayRef<int64_t> dims);
 

@@ -9,7 +9,8 @@
 
 include "scrimp/Dialect/ScrimpBase.td"
 
-def Scrimp_GatherElementsOp : Scrimp_MapOp<"gather_elements", [Scrimp_Differentiable]> {
+def Scrimp_GatherElementsOp : Scrimp_MapOp<"gather_elements", [Scrimp_Differentiable],
+                                           precision = Scrimp_Precision> {
   let summary = "result[i] = x[i with entry `dim` replaced by indices[i]] (as torch.gather)";
   let description = [{
     The result has the shape of `indices`, of x's rank; apart from `dim` no dimension of it is larger than x's. The
@@ -24,7 +25,8 @@ def Scrimp_GatherElementsOp : Scrimp_MapOp<"gather_elements", [Scrimp_Differenti
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_ScatterElementsAddOp : Scrimp_RowsOp<"scatter_elements_add", [Scrimp_Differentiable]> {
+def Scrimp_ScatterElementsAddOp : Scrimp_RowsOp<"scatter_elements_add", [Scrimp_Differentiable],
+                                                precision = Scrimp_Precision> {
   let summary = "The adjoint of gather_elements: zeros with `updates` added, in row-major order of the updates";
   let arguments = (ins Scrimp_WideFloatTensor:$updates, Scrimp_IndexTensor:$indices, I64Attr:$dim);
   let results = (outs Scrimp_WideFloatTensor:$y);
@@ -33,7 +35,7 @@ def Scrimp_ScatterElementsAddOp : Scrimp_RowsOp<"scatter_elements_add", [Scrimp_
   let extraClassDefinition = rowsDefinition;
 }
 
-def Scrimp_GatherNdOp : Scrimp_MapOp<"gather_nd", [Scrimp_Differentiable]> {
+def Scrimp_GatherNdOp : Scrimp_MapOp<"gather_nd", [Scrimp_Differentiable], precision = Scrimp_Precision> {
   let summary = "Slices of `x` chosen by tuples of indices (as ONNX GatherND)";
   let description = [{
     The last dimension of `indices`, of size k, holds tuples into x's dimensions [batch_dims, batch_dims + k). The result
@@ -54,7 +56,7 @@ def Scrimp_ScatterReduction : I64EnumAttr<"ScatterReduction", "What an update do
 }
 
 def Scrimp_ScatterNdOp : Scrimp_RowsOp<"scatter_nd", [Scrimp_Differentiable, AllTypesMatch<["x", "y"]>],
-                                       ["mayOverwrite"]> {
+                                       ["mayOverwrite"], precision = Scrimp_Precision> {
   let summary = "`x` with slices replaced by, or added to, `updates` at tuples of indices (as ONNX ScatterND)";
   let description = [{
     Indices are as in gather_nd. Updates are applied in row-major order: with `none` the last of repeated tuples wins,

@@ -10,8 +10,9 @@
 include "scrimp/Dialect/ScrimpBase.td"
 
 // One unit per row; `flops` per element of the first operand.
-class Scrimp_NeuralRowsOp<string mnemonic, int flops, list<Trait> traits = []>
+class Scrimp_NeuralRowsOp<string mnemonic, int flops, list<Trait> traits = [], list<string> precision = []>
     : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, DeclareOpInterfaceMethods<CostOp, ["getFlops"]>,
+        DeclareOpInterfaceMethods<PrecisionOp, precision>,
         DeclareOpInterfaceMethods<BatchSplitOp, Scrimp_Dimensions>,
         DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily", "getNumUnits", "emitUnit", "mayOverwrite"]>], traits)> {
   let extraClassDefinition = [{
@@ -21,8 +22,9 @@ class Scrimp_NeuralRowsOp<string mnemonic, int flops, list<Trait> traits = []>
 }
 
 class Scrimp_NeuralMapOp<string mnemonic, int flops, list<Trait> traits = [], list<string> kernelMethods = [],
-                         list<string> splitMethods = Scrimp_Dimensions>
+                         list<string> splitMethods = Scrimp_Dimensions, list<string> precision = []>
     : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, DeclareOpInterfaceMethods<CostOp, ["getFlops"]>,
+        DeclareOpInterfaceMethods<PrecisionOp, precision>,
         DeclareOpInterfaceMethods<BatchSplitOp, splitMethods>,
         DeclareOpInterfaceMethods<KernelOp, !listconcat(["getKernelFamily", "emitElement"], kernelMethods)>], traits)> {
   let extraClassDefinition = [{
@@ -66,7 +68,8 @@ def Scrimp_LogSoftmaxGradOp : Scrimp_NeuralRowsOp<"log_softmax_grad", 5, [SameOp
   let hasVerifier = 1;
 }
 
-def Scrimp_LogSumExpOp : Scrimp_NeuralRowsOp<"log_sum_exp", 4, [Scrimp_Differentiable]> {
+def Scrimp_LogSumExpOp : Scrimp_NeuralRowsOp<"log_sum_exp", 4, [Scrimp_Differentiable],
+    Scrimp_Precision> {
   let summary = "log(sum e^x) over the last dimension, which the result lacks";
   let description = [{ Without overflow. A row of -inf gives -inf, and no gradient, as torch.logsumexp. }];
   let arguments = (ins Scrimp_FloatTensor:$x);
@@ -79,11 +82,13 @@ def Scrimp_LogSumExpOp : Scrimp_NeuralRowsOp<"log_sum_exp", 4, [Scrimp_Different
 //===-- Normalization ----------------------------------------------------------------------------------------------===//
 
 def Scrimp_LayerNormOp : Scrimp_NeuralRowsOp<"layer_norm", 8, [AttrSizedOperandSegments, AllTypesMatch<["x", "y"]>,
-    AllTypesMatch<["mean", "rstd"]>, Scrimp_Differentiable]> {
+    AllTypesMatch<["mean", "rstd"]>, Scrimp_Differentiable],
+    Scrimp_Precision> {
   let summary = "(x - mean) rstd scale + bias; mean and rstd over dimensions axis and up";
   let description = [{
     rstd = 1 / sqrt(variance + epsilon), the variance being the mean of the squared deviations (biased). `scale` and
-    `bias` have the normalized dimensions' shape, `mean` and `rstd` the others' and the wide type.
+    `bias` have the normalized dimensions' shape and x's type or the wide one, `mean` and `rstd` the others' and the wide
+    type.
   }];
   let arguments = (ins Scrimp_FloatTensor:$x, Optional<Scrimp_FloatTensor>:$scale, Optional<Scrimp_FloatTensor>:$bias,
                    I64Attr:$axis, F64Attr:$epsilon);
@@ -98,7 +103,8 @@ def Scrimp_LayerNormOp : Scrimp_NeuralRowsOp<"layer_norm", 8, [AttrSizedOperandS
 }
 
 def Scrimp_LayerNormGradOp : Scrimp_NeuralRowsOp<"layer_norm_grad", 12, [AllTypesMatch<["x", "g", "dx"]>,
-    AllTypesMatch<["mean", "rstd"]>]> {
+    AllTypesMatch<["mean", "rstd"]>],
+    Scrimp_Precision> {
   let summary = "The gradient of layer_norm with respect to x";
   let description = [{
     With h = g scale and n = (x - mean) rstd: rstd (h - mean(h) - n mean(h n)).
@@ -113,19 +119,19 @@ def Scrimp_LayerNormGradOp : Scrimp_NeuralRowsOp<"layer_norm_grad", 12, [AllType
 }
 
 def Scrimp_LayerNormParameterGradOp : Scrimp_NeuralRowsOp<"layer_norm_parameter_grad", 5, [AllTypesMatch<["x", "g"]>,
-    AllTypesMatch<["mean", "rstd"]>, AllTypesMatch<["dscale", "dbias"]>]> {
+    AllTypesMatch<["mean", "rstd"]>, AllTypesMatch<["dscale", "dbias"]>],
+    Scrimp_Precision> {
   let summary = "The gradients of layer_norm with respect to scale and bias: sums over rows of g (x - mean) rstd, of g";
   let description = [{ One pass over x and g, without a tensor of the products. Rows are added in order. }];
   let arguments = (ins Scrimp_FloatTensor:$x, Scrimp_WideFloatTensor:$mean, Scrimp_WideFloatTensor:$rstd,
                    Scrimp_FloatTensor:$g, I64Attr:$axis);
   let results = (outs Scrimp_FloatTensor:$dscale, Scrimp_FloatTensor:$dbias);
   let assemblyFormat = "$x `,` $mean `,` $rstd `,` $g attr-dict `:` type($x) `,` type($mean) `->` type($dscale)";
-  let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$mean, "::mlir::Value":$rstd, "::mlir::Value":$g,
-                                 "int64_t":$axis)>];
   let hasVerifier = 1;
 }
 
-def Scrimp_RmsNormOp : Scrimp_NeuralRowsOp<"rms_norm", 5, [AllTypesMatch<["x", "y"]>, Scrimp_Differentiable]> {
+def Scrimp_RmsNormOp : Scrimp_NeuralRowsOp<"rms_norm", 5, [AllTypesMatch<["x", "y"]>, Scrimp_Differentiable],
+    Scrimp_Precision> {
   let summary = "x rstd scale; rstd = 1 / sqrt(mean(x^2) + epsilon) over dimensions axis and up";
   let arguments = (ins Scrimp_FloatTensor:$x, Optional<Scrimp_FloatTensor>:$scale, I64Attr:$axis, F64Attr:$epsilon);
   let results = (outs Scrimp_FloatTensor:$y, Scrimp_WideFloatTensor:$rstd);
@@ -134,7 +140,8 @@ def Scrimp_RmsNormOp : Scrimp_NeuralRowsOp<"rms_norm", 5, [AllTypesMatch<["x", "
   let hasVerifier = 1;
 }
 
-def Scrimp_RmsNormGradOp : Scrimp_NeuralRowsOp<"rms_norm_grad", 9, [AllTypesMatch<["x", "g", "dx"]>]> {
+def Scrimp_RmsNormGradOp : Scrimp_NeuralRowsOp<"rms_norm_grad", 9, [AllTypesMatch<["x", "g", "dx"]>],
+    Scrimp_Precision> {
   let summary = "The gradient of rms_norm with respect to x";
   let description = [{ With h = g scale and n = x rstd: rstd (h - n mean(h n)). }];
   let arguments = (ins Scrimp_FloatTensor:$x, Scrimp_WideFloatTensor:$rstd, Scrimp_FloatTensor:$g,
@@ -146,19 +153,20 @@ def Scrimp_RmsNormGradOp : Scrimp_NeuralRowsOp<"rms_norm_grad", 9, [AllTypesMatc
   let hasVerifier = 1;
 }
 
-def Scrimp_RmsNormParameterGradOp : Scrimp_NeuralRowsOp<"rms_norm_parameter_grad", 3, [AllTypesMatch<["x", "g"]>]> {
+def Scrimp_RmsNormParameterGradOp : Scrimp_NeuralRowsOp<"rms_norm_parameter_grad", 3, [AllTypesMatch<["x", "g"]>],
+    Scrimp_Precision> {
   let summary = "The gradient of rms_norm with respect to scale: sums over rows of g x rstd";
   let arguments = (ins Scrimp_FloatTensor:$x, Scrimp_WideFloatTensor:$rstd, Scrimp_FloatTensor:$g, I64Attr:$axis);
   let results = (outs Scrimp_FloatTensor:$dscale);
   let assemblyFormat = "$x `,` $rstd `,` $g attr-dict `:` type($x) `,` type($rstd) `->` type($dscale)";
-  let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$rstd, "::mlir::Value":$g, "int64_t":$axis)>];
   let hasVerifier = 1;
 }
 
 //===-- Cross entropy ----------------------------------------------------------------------------------------------===//
 
 def Scrimp_CrossEntropyOp : Scrimp_NeuralRowsOp<"cross_entropy", 5, [AllTypesMatch<["loss", "lse"]>,
-    Scrimp_Differentiable]> {
+    Scrimp_Differentiable],
+    Scrimp_Precision> {
   let summary = "-log softmax(logits)[label] for each row; 0 where the label is `ignore_index`";
   let description = [{
     logits[N..., C], labels[N...] -> loss[N...] and lse[N...] = log(sum e^logits), both of the wide type. The interpreter
@@ -173,7 +181,7 @@ def Scrimp_CrossEntropyOp : Scrimp_NeuralRowsOp<"cross_entropy", 5, [AllTypesMat
 }
 
 def Scrimp_CrossEntropyGradOp : Scrimp_NeuralMapOp<"cross_entropy_grad", 4, [AllTypesMatch<["logits", "dlogits"]>,
-    AllTypesMatch<["lse", "g"]>], ["isPointwiseOperand"]> {
+    AllTypesMatch<["lse", "g"]>], ["isPointwiseOperand"], precision = Scrimp_Precision> {
   let summary = "The gradient of cross_entropy: g (e^(logits - lse) - [class = label]), 0 in ignored rows";
   let arguments = (ins Scrimp_FloatTensor:$logits, Scrimp_IndexTensor:$labels, Scrimp_WideFloatTensor:$lse,
                    Scrimp_WideFloatTensor:$g, OptionalAttr<I64Attr>:$ignore_index);
@@ -193,7 +201,7 @@ def Scrimp_I64Scalar : Type<CPred<"$_self == ::mlir::RankedTensorType::get({}, "
 // How the scores [B,Hq,Sq,Sk] become probabilities; both ops take it alike.
 class Scrimp_AttentionLikeOp<string mnemonic, list<Trait> traits>
     : Scrimp_LibraryOp<mnemonic, !listconcat([AttrSizedOperandSegments], traits), ["getWorkspaceTypes"],
-                       ["getDimensionRule", "buildPiece"]> {
+                       ["getDimensionRule", "buildPiece"], Scrimp_Precision> {
   dag scoreArguments = (ins Variadic<AnyTypeOf<[Scrimp_FloatTensor, Scrimp_BoolTensor]>>:$masks,
                    Optional<StaticShapeTensorOf<[I64]>>:$segments, Optional<Scrimp_I64Scalar>:$seed,
                    Optional<Scrimp_I64Scalar>:$step, Optional<Scrimp_I64Scalar>:$sample_base,
@@ -237,7 +245,7 @@ def Scrimp_AttentionOp : Scrimp_AttentionLikeOp<"attention", [Scrimp_Differentia
 
     What a query does not see has probability 0. Query i stands at position p = i + Sk - Sq among the keys: with `causal`
     it sees keys j <= p, with `window` = [left, right] keys p - left <= j <= p + right. Of the masks, those of i1 say
-    which keys are seen, the others are added to the scores, one after the other. A mask has rank 4, each dimension 1 or
+    which keys are seen, the others, of q's type or the wide one, are added to the scores, one after the other. A mask has rank 4, each dimension 1 or
     that of [B,Hq,Sq,Sk]; or it goes by distance, [1 or Hq, Sq + Sk - 1], element j - i + Sq - 1 being that of query i
     and key j: no tensor of queries times keys is needed for a function of the distance. With `segments` (i64[B,S], S = Sq = Sk) a query sees the keys of its own segment. A query that sees nothing gets 0
     (and lse 0) and adds nothing to any gradient.
@@ -328,6 +336,22 @@ def Scrimp_RandomUniformOp : Scrimp_RandomOp<"random_uniform", 40> {
   let results = (outs Scrimp_FloatTensor:$y);
   let assemblyFormat = [{
     $seed `,` $step `,` $sample_base (`origin` `(` $origin^ `:` type($origin) `)`)? attr-dict `:` type($y)
+  }];
+}
+
+def Scrimp_StochasticRoundOp : Scrimp_RandomOp<"stochastic_round", 40, [AllShapesMatch<["x", "y"]>],
+                                               ["isPointwiseOperand"]> {
+  let summary = "x rounded to bf16, up or down by chance, so that the mean is x";
+  let description = [{
+    Of the two neighbours in bf16 the farther from 0 is taken with a probability of the distance from the other, in 65536ths
+    of a bf16 step: where the upper 16 random bits added to x's lower 16 carry. What bf16 holds, infinities and NaN stay.
+    Sums of many small steps come out right where rounding to nearest would lose each of them (arXiv:2010.06192).
+  }];
+  let arguments = !con((ins StaticShapeTensorOf<[F32]>:$x), randomArguments);
+  let results = (outs StaticShapeTensorOf<[BF16]>:$y);
+  let assemblyFormat = [{
+    $x `,` $seed `,` $step `,` $sample_base (`origin` `(` $origin^ `:` type($origin) `)`)? attr-dict `:` type($x)
+    `->` type($y)
   }];
 }
 

@@ -9,7 +9,7 @@ def Scrimp_ReduceKind : I64EnumAttr<"ReduceKind", "How elements are combined", [
   let cppNamespace = "::mlir::scrimp";
 }
 
-def Scrimp_ReduceOp : Scrimp_RowsOp<"reduce", [Scrimp_Differentiable], [], Scrimp_LinearDimensions> {
+def Scrimp_ReduceOp : Scrimp_RowsOp<"reduce", [Scrimp_Differentiable], [], Scrimp_LinearDimensions, Scrimp_Precision> {
   let summary = "Combines the elements along `dims`, which the result lacks";
   let description = [{
     f16 and bf16 are combined in f32 and rounded once. The order is a function of the shape alone: trailing dimensions

@@ -7,6 +7,7 @@
 #include "scrimp/Dialect/DimensionRule.h"
 #include "scrimp/Dialect/GraphExpr.h"
 #include "scrimp/Dialect/KernelTypes.h"
+#include "scrimp/Dialect/PrecisionRule.h"
 #include "scrimp/Eval/HostTensor.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
@@ -37,6 +38,9 @@ inline bool isFloatTensor(Value value) { return isa<FloatType>(tensorType(value)
 
 /// One per element of the largest result or operand.
 int64_t defaultFlops(Operation *op);
+
+/// What PrecisionOp::getPrecisionRule answers by default.
+PrecisionRule defaultPrecisionRule(Operation *op);
 
 /// The result of evaluating `op` on constants, if that involves no rounding that could depend on the machine: integer
 /// results only. Null otherwise.

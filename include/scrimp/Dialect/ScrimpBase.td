@@ -50,6 +50,9 @@ class Scrimp_Op<string mnemonic, list<Trait> traits = []> : Op<Scrimp_Dialect, m
 defvar Scrimp_Differentiable = DeclareOpInterfaceMethods<DifferentiableOp>;
 defvar Scrimp_Eval = DeclareOpInterfaceMethods<EvalOp>;
 
+// Where an op's floats differ in type, or it computes in another precision than its kernel family does.
+defvar Scrimp_Precision = ["getPrecisionRule"];
+
 // Where an op's dimensions correspond otherwise than element by element.
 defvar Scrimp_Dimensions = ["getDimensionRule"];
 defvar Scrimp_LinearDimensions = ["getDimensionRule", "isLinearIn"];
@@ -59,8 +62,8 @@ defvar Scrimp_UpdatesAcc = DeclareOpInterfaceMethods<AliasOp, ["getTie", "hasCod
 
 // Ops computed element by element (KernelFamily::Map).
 class Scrimp_MapOp<string mnemonic, list<Trait> traits = [], list<string> kernelMethods = [],
-                   list<string> splitMethods = Scrimp_Dimensions>
-    : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, CostOp,
+                   list<string> splitMethods = Scrimp_Dimensions, list<string> precision = []>
+    : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, CostOp, DeclareOpInterfaceMethods<PrecisionOp, precision>,
         DeclareOpInterfaceMethods<BatchSplitOp, splitMethods>,
         DeclareOpInterfaceMethods<KernelOp, !listconcat(["getKernelFamily", "emitElement"], kernelMethods)>], traits)> {
   code mapDefinition = [{
@@ -71,8 +74,8 @@ class Scrimp_MapOp<string mnemonic, list<Trait> traits = [], list<string> kernel
 
 // Ops computed in independent units (KernelFamily::Rows).
 class Scrimp_RowsOp<string mnemonic, list<Trait> traits = [], list<string> kernelMethods = [],
-                    list<string> splitMethods = Scrimp_Dimensions>
-    : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, CostOp,
+                    list<string> splitMethods = Scrimp_Dimensions, list<string> precision = []>
+    : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, CostOp, DeclareOpInterfaceMethods<PrecisionOp, precision>,
         DeclareOpInterfaceMethods<BatchSplitOp, splitMethods>,
         DeclareOpInterfaceMethods<KernelOp,
           !listconcat(["getKernelFamily", "getNumUnits", "emitUnit"], kernelMethods)>], traits)> {
@@ -84,8 +87,9 @@ class Scrimp_RowsOp<string mnemonic, list<Trait> traits = [], list<string> kerne
 
 // Ops that are one call of the runtime's library (KernelFamily::Library).
 class Scrimp_LibraryOp<string mnemonic, list<Trait> traits = [], list<string> kernelMethods = [],
-                       list<string> splitMethods = Scrimp_Dimensions>
+                       list<string> splitMethods = Scrimp_Dimensions, list<string> precision = []>
     : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, DeclareOpInterfaceMethods<CostOp, ["getFlops"]>,
+        DeclareOpInterfaceMethods<PrecisionOp, precision>,
         DeclareOpInterfaceMethods<BatchSplitOp, splitMethods>,
         DeclareOpInterfaceMethods<KernelOp, !listconcat(["getKernelFamily", "getLibraryCall"], kernelMethods)>],
         traits)> {

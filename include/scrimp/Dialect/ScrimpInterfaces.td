@@ -150,6 +150,21 @@ def BatchSplitOp : OpInterface<"BatchSplitOp"> {
   ];
 }
 
+def PrecisionOp : OpInterface<"PrecisionOp"> {
+  let cppNamespace = "::mlir::scrimp";
+  let description = [{
+    What an op wants of the types of its floats when a model that is written in f32 computes in 16 bits. Ops without the
+    interface keep the types they have.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      By default as the op's kernel family has it: a library call computes from low values, rows are computed in f32
+      from low values into low values, maps in f32, views as their operand is; all floats are of one type.
+    }], "::mlir::scrimp::PrecisionRule", "getPrecisionRule", (ins), "",
+      [{ return ::mlir::scrimp::defaultPrecisionRule($_op); }]>
+  ];
+}
+
 def AliasOp : OpInterface<"AliasOp"> {
   let cppNamespace = "::mlir::scrimp";
   let description = [{

@@ -27,7 +27,7 @@ def Scrimp_IotaOp : Scrimp_MapOp<"iota", [], ["isFreeInKernel"], ["getDimensionR
 }
 
 def Scrimp_BroadcastOp : Scrimp_MapOp<"broadcast", [Scrimp_Differentiable], ["isFreeInKernel"],
-                                      Scrimp_LinearDimensions> {
+                                      Scrimp_LinearDimensions, Scrimp_Precision> {
   let summary = "Repeats a tensor along dimensions, as NumPy does";
   let description = [{
     The operand's shape is aligned to the right of the result's; each of its dimensions is the result's or 1. The
@@ -41,7 +41,7 @@ def Scrimp_BroadcastOp : Scrimp_MapOp<"broadcast", [Scrimp_Differentiable], ["is
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_ReshapeOp : Scrimp_Op<"reshape", [Pure, Scrimp_Eval, Scrimp_Differentiable, CostOp,
+def Scrimp_ReshapeOp : Scrimp_Op<"reshape", [Pure, Scrimp_Eval, Scrimp_Differentiable, CostOp, PrecisionOp,
     DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily"]>, AliasOp,
     DeclareOpInterfaceMethods<BatchSplitOp, Scrimp_LinearDimensions>]> {
   let summary = "The same elements in row-major order under another shape";
@@ -55,7 +55,8 @@ def Scrimp_ReshapeOp : Scrimp_Op<"reshape", [Pure, Scrimp_Eval, Scrimp_Different
   }];
 }
 
-def Scrimp_TransposeOp : Scrimp_MapOp<"transpose", [Scrimp_Differentiable], [], Scrimp_LinearDimensions> {
+def Scrimp_TransposeOp : Scrimp_MapOp<"transpose", [Scrimp_Differentiable], [], Scrimp_LinearDimensions,
+                                      Scrimp_Precision> {
   let summary = "Result dimension i is operand dimension permutation[i]";
   let arguments = (ins Scrimp_Tensor:$x, DenseI64ArrayAttr:$permutation);
   let results = (outs Scrimp_Tensor:$y);
@@ -68,7 +69,7 @@ def Scrimp_TransposeOp : Scrimp_MapOp<"transpose", [Scrimp_Differentiable], [], 
 }
 
 def Scrimp_SliceOp : Scrimp_MapOp<"slice", [Scrimp_Differentiable], [],
-                                  ["getDimensionRule", "isLinearIn", "buildPiece"]> {
+                                  ["getDimensionRule", "isLinearIn", "buildPiece"], Scrimp_Precision> {
   let summary = "result[i] = operand[starts + i * strides]; strides may be negative";
   let arguments = (ins Scrimp_Tensor:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$strides);
   let results = (outs Scrimp_Tensor:$y);
@@ -80,7 +81,7 @@ def Scrimp_SliceOp : Scrimp_MapOp<"slice", [Scrimp_Differentiable], [],
 }
 
 def Scrimp_PadOp : Scrimp_MapOp<"pad", [Scrimp_Differentiable], [],
-                                ["getDimensionRule", "isLinearIn", "buildPiece"]> {
+                                ["getDimensionRule", "isLinearIn", "buildPiece"], Scrimp_Precision> {
   let summary = "result[starts + i * strides] = operand[i], `value` elsewhere: the adjoint of slice";
   let arguments = (ins Scrimp_Tensor:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$strides,
                    DefaultValuedAttr<F64Attr, "0.0">:$value);
@@ -91,7 +92,8 @@ def Scrimp_PadOp : Scrimp_MapOp<"pad", [Scrimp_Differentiable], [],
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_ConcatOp : Scrimp_MapOp<"concat", [Scrimp_Differentiable], [], Scrimp_LinearDimensions> {
+def Scrimp_ConcatOp : Scrimp_MapOp<"concat", [Scrimp_Differentiable], [], Scrimp_LinearDimensions,
+                                   Scrimp_Precision> {
   let summary = "Joins tensors along a dimension";
   let arguments = (ins Variadic<Scrimp_Tensor>:$xs, I64Attr:$dim);
   let results = (outs Scrimp_Tensor:$y);
@@ -102,7 +104,8 @@ def Scrimp_ConcatOp : Scrimp_MapOp<"concat", [Scrimp_Differentiable], [], Scrimp
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_GatherOp : Scrimp_MapOp<"gather", [Scrimp_Differentiable], [], Scrimp_LinearDimensions> {
+def Scrimp_GatherOp : Scrimp_MapOp<"gather", [Scrimp_Differentiable], [], Scrimp_LinearDimensions,
+                                   Scrimp_Precision> {
   let summary = "Takes slices of `x` along `dim` at `indices`";
   let description = [{
     result[a..., i..., b...] = x[a..., indices[i...], b...], a and b the dimensions before and after `dim`. Negative
@@ -121,7 +124,7 @@ def Scrimp_GatherOp : Scrimp_MapOp<"gather", [Scrimp_Differentiable], [], Scrimp
 }
 
 def Scrimp_ScatterAddOp : Scrimp_RowsOp<"scatter_add", [Scrimp_Differentiable, Scrimp_UpdatesAcc, AccumulatingOp],
-                                        ["mayOverwrite"], Scrimp_LinearDimensions> {
+                                        ["mayOverwrite"], Scrimp_LinearDimensions, Scrimp_Precision> {
   let summary = "The adjoint of gather: zeros, or `acc`, with `updates` added at `indices` along `dim`";
   let description = [{
     result[a..., indices[i...], b...] += updates[a..., i..., b...], in row-major order of i. The result's shape is the

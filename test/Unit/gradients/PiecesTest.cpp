@@ -37,6 +37,10 @@ static const char *const kMoreCases[] = {
       %1 = scrimp.dropout %x, %seed, %step, %base {key = 2 : i64, batch_dim = 1 : i64, samples = 4 : i64, p = 0.5}
         : tensor<3x8xf64>
       return %1 : tensor<3x8xf64> })",
+    R"(func.func @main(%seed: tensor<i64>, %step: tensor<i64>, %base: tensor<i64>, %x: tensor<8x3xf32>) -> tensor<8x3xbf16> {
+      %0 = scrimp.stochastic_round %x, %seed, %step, %base {key = 3 : i64, batch_dim = 0 : i64, samples = 4 : i64}
+        : tensor<8x3xf32> -> tensor<8x3xbf16>
+      return %0 : tensor<8x3xbf16> })",
     R"(func.func @main(%x: tensor<12xf64>, %p: tensor<2x3xf64>) -> tensor<1xf64> {
       %0 = scrimp.view %x at 4 : tensor<12xf64> -> tensor<2x2xf64>
       %1 = scrimp.pack %p into %x at 6 : tensor<2x3xf64>, tensor<12xf64>
