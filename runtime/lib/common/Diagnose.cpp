@@ -106,6 +106,14 @@ Status Trainer::nonFiniteLoss(double loss, int64_t step, bool applied) {
                        cause.skipHelps ? ", or give --on-nan skip" : "");
 }
 
+/// A scaled gradient that is not finite is what loss scaling waits for, unless the scale has become so low that it is not
+/// the cause.
+Status Trainer::overflowedGradient(const CheckFinite *check, double loss, int64_t step) {
+  if (state.lossScale.overflow(options.values))
+    return Status::ok();
+  return nonFiniteGradient(check, loss, step);
+}
+
 Status Trainer::nonFiniteGradient(const CheckFinite *check, double loss, int64_t step) {
   const char *name = check->name() ? check->name()->c_str() : "";
   Cause cause = findCause();

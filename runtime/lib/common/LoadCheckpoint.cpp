@@ -124,6 +124,14 @@ Result<CheckpointOnDisk> openCheckpoint(const std::string &path) {
   state.schedule.kind = static_cast<ScheduleKind>(read.integer("schedule"));
   state.schedule.warmup = read.integer("warmup");
   state.schedule.lrMin = read.number("lr_min");
+  if (const json *scale = read.find("loss_scale"); scale && scale->is_object() && !scale->empty()) {
+    StateReader readScale(*scale);
+    state.lossScale.scale = readScale.number("scale");
+    state.lossScale.updates = readScale.integer("updates");
+    state.lossScale.skippedSteps = readScale.integer("skipped_steps");
+    if (readScale.missing)
+      read.missing = "loss_scale";
+  }
   if (const json *values = read.find("hyperparameters"); values && values->is_object()) {
     // Only those that the saved program had.
     StateReader readValue(*values);
@@ -167,6 +175,33 @@ static Status checkFile(const File &file, const CheckpointOnDisk::FileInfo &info
   return Status::ok();
 }
 
+static bool isSameType(FileType file, DType dtype) {
+  return sameRepresentation(file, dtype) || (file == FileType::b1 && dtype == DType::i1);
+}
+
+/// Reads a tensor that matchTensors found to fit into its place.
+static Status readTensor(const File &file, const StoredTensor &source, const NamedTensor &named, char *arena) {
+  const program::Tensor *tensor = named.tensor;
+  char *target = arena + tensor->offset();
+  if (isSameType(source.type, tensor->dtype()))
+    return file.read(source.offset, target, static_cast<uint64_t>(byteCount(tensor)));
+  int64_t from = fileTypeBytes(source.type), to = elementBytes(tensor->dtype()), count = elementCount(tensor->shape()),
+          part = static_cast<int64_t>(ioBufferBytes) / from;
+  std::vector<char> buffer(ioBufferBytes);
+  for (int64_t at = 0; at < count; at += part) {
+    int64_t n = std::min(part, count - at);
+    if (Status status = file.read(source.offset + static_cast<uint64_t>(at * from), buffer.data(),
+                                  static_cast<uint64_t>(n * from));
+        status.failed())
+      return status;
+    if (int64_t bad = convertElements(source.type, buffer.data(), tensor->dtype(), target + at * to, n); bad >= 0)
+      return Status::error("'%s': element %lld of tensor '%s' is %s, which this executable's %s does not hold",
+                           file.path().c_str(), (long long)(at + bad), named.name.c_str(),
+                           valueText(source.type, buffer.data(), bad).c_str(), dtypeName(tensor->dtype()));
+  }
+  return Status::ok();
+}
+
 static Status matchTensors(const File &file, const std::map<std::string, StoredTensor> &found,
                            const std::vector<NamedTensor> &expected, const CarriedTensors *carried) {
   const char *path = file.path().c_str();
@@ -180,9 +215,10 @@ static Status matchTensors(const File &file, const std::map<std::string, StoredT
     std::vector<int64_t> shape;
     for (int64_t extent : items(tensor->shape()))
       shape.push_back(extent);
-    bool sameType = sameRepresentation(it->second.type, tensor->dtype()) ||
-                    (it->second.type == FileType::b1 && tensor->dtype() == DType::i1);
-    if (shape != it->second.shape || !sameType)
+    // Floats of another precision convert: what was trained in one may go on in another.
+    bool fits = isSameType(it->second.type, tensor->dtype()) ||
+                (fileTypeIsFloat(it->second.type) && isFloat(tensor->dtype()));
+    if (shape != it->second.shape || !fits)
       return Status::error("'%s' is of another model: tensor '%s' is %s %s, expected %s", path, named.name.c_str(),
                            fileTypeName(it->second.type), it->second.shapeText().c_str(), wanted.c_str());
   }
@@ -225,9 +261,7 @@ Status loadCheckpoint(const program::Program *program, const CheckpointOnDisk &c
     return status;
   for (const Opened &source : opened)
     for (const NamedTensor &named : source.expected)
-      if (Status status = source.file->read(source.found.at(named.name).offset, arena + named.tensor->offset(),
-                                            static_cast<uint64_t>(byteCount(named.tensor)));
-          status.failed())
+      if (Status status = readTensor(*source.file, source.found.at(named.name), named, arena); status.failed())
         return status;
   return Status::ok();
 }

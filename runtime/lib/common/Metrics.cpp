@@ -52,13 +52,16 @@ Status MetricsFile::open(const std::string &path, bool append) {
 Status MetricsFile::step(const StepReport &r, uint64_t peakBytes) {
   if (!file)
     return Status::ok();
-  char text[768], norm[64] = "";
+  char text[768], norm[64] = "", scale[96] = "";
   if (r.hasGradNorm)
     snprintf(norm, sizeof(norm), ", \"grad_norm\": %s", Number(r.gradNorm).text);
+  if (r.lossScale)
+    snprintf(scale, sizeof(scale), ", \"loss_scale\": %s, \"scale_skips\": %lld", Number(r.lossScale).text,
+             (long long)r.scaleSkips);
   int length = snprintf(text, sizeof(text),
-                        "{\"step\": %lld, \"loss\": %s%s, \"lr\": %s, \"samples\": %lld, \"tokens\": %lld, "
+                        "{\"step\": %lld, \"loss\": %s%s, \"lr\": %s%s, \"samples\": %lld, \"tokens\": %lld, "
                         "\"seconds\": %s, \"arena_bytes\": %llu, \"peak_rss_bytes\": %llu%s",
-                        (long long)r.step, Number(r.loss).text, norm, Number(r.lr).text, (long long)r.samples,
+                        (long long)r.step, Number(r.loss).text, norm, Number(r.lr).text, scale, (long long)r.samples,
                         (long long)r.tokens, Number(r.seconds).text, (unsigned long long)r.arenaBytes,
                         (unsigned long long)peakBytes, r.skipped ? ", \"skipped\": true" : "");
   if (r.nonFinite) { // such a step may allocate

@@ -1,4 +1,5 @@
 // The command line, by CLI11.
+#include "scrimp/runtime/LossScaler.h"
 #include "scrimp/runtime/Options.h"
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -11,13 +12,6 @@ static int availableProcessors() {
   return sched_getaffinity(0, sizeof(set), &set) ? 1 : std::max(CPU_COUNT(&set), 1);
 }
 
-static const program::Hyperparameter *findHyperparameter(const program::Program *program, std::string_view name) {
-  for (const program::Hyperparameter *parameter : items(program->hyperparameters()))
-    if (textOf(parameter->name()) == name)
-      return parameter;
-  return nullptr;
-}
-
 /// What a value should have been; null if it may be.
 static const char *expectedInstead(ValueRange range, double value) {
   switch (range) {
@@ -27,6 +21,12 @@ static const char *expectedInstead(ValueRange range, double value) {
     return value >= 0 && value < 1 ? nullptr : "a number from 0 to below 1";
   case ValueRange::positive:
     return value > 0 ? nullptr : "a number above 0 (inf: without a bound)";
+  case ValueRange::scale:
+    return value >= LossScale::least && value <= LossScale::most ? nullptr : "2^-24 to 2^126";
+  case ValueRange::atLeastOne:
+    return std::isfinite(value) && value >= 1 ? nullptr : "a finite number from 1 up";
+  case ValueRange::fraction:
+    return value > 0 && value < 1 ? nullptr : "a number between 0 and 1";
   }
   return nullptr;
 }

@@ -47,6 +47,8 @@ Status Trainer::mergeResumedState(const RunState &saved) {
   state.step = saved.step;
   state.updates = saved.updates;
   state.position = saved.position;
+  if (hasLossScale && saved.lossScale.scale)
+    state.lossScale = saved.lossScale;
   savedStep = saved.step;
   return Status::ok();
 }
@@ -125,6 +127,7 @@ Status Trainer::prepare() {
                            (long long)evalData->samples(), (long long)program->batch());
   }
 
+  hasLossScale = findHyperparameter(program, "loss_scale") != nullptr;
   if (!options.resume.empty()) {
     Result<CheckpointOnDisk> found = openCheckpoint(options.resume);
     if (found.failed())
@@ -136,6 +139,9 @@ Status Trainer::prepare() {
   if (Status status = findTotalSteps(); status.failed())
     return status;
   state.seed = options.seed;
+  // Who gives a scale means it, after a resume too.
+  if (hasLossScale && (!state.lossScale.scale || options.isGiven(&Hyperparameters::lossScale)))
+    state.lossScale.scale = options.values.lossScale;
   if (checkpoint)
     tellScheduleJump(checkpoint->state);
   state.total = totalSteps;

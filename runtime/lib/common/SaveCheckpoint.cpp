@@ -131,6 +131,11 @@ static json describeState(const program::Program *program, const RunState &state
     for (const program::Hyperparameter *parameter : items(program->hyperparameters()))
       if (textOf(parameter->name()) == info.name)
         values[info.name] = numberText(state.values.*info.value);
+  json scale = json::object(); // of a program that has none: empty
+  if (state.lossScale.scale)
+    scale = {{"scale", numberText(state.lossScale.scale)},
+             {"updates", state.lossScale.updates},
+             {"skipped_steps", state.lossScale.skippedSteps}};
   return {{"format", checkpointFormat},
           {"model", textOf(program->model())},
           {"optimizer", textOf(program->optimizer())},
@@ -146,6 +151,7 @@ static json describeState(const program::Program *program, const RunState &state
           {"schedule", static_cast<int>(state.schedule.kind)},
           {"warmup", state.schedule.warmup},
           {"lr_min", numberText(state.schedule.lrMin)},
+          {"loss_scale", scale},
           {"hyperparameters", values}};
 }
 

@@ -62,6 +62,8 @@ constexpr ScalarInfo scalarTable[] = {
     {"one_minus_dampening", [](In in) { return in.t == 1 ? 1.0 : 1 - in.values.dampening; }},
     {"nesterov", [](In in) { return in.values.nesterov; }},
     {"valid_samples", nullptr, [](In in) { return in.validSamples; }},
+    {"loss_scale", [](In in) { return in.lossScale; }},
+    {"unscale", [](In in) { return 1 / in.lossScale; }},
 };
 
 constexpr bool isNamedAsPublished() {

@@ -55,6 +55,8 @@ void Trainer::warn(const std::string &text) {
 ScalarInputs Trainer::scalarInputs(int64_t step, int64_t t) const {
   ScalarInputs inputs{options.values, options.seed, step, t};
   inputs.values.lr = scheduledRate(options.schedule, options.values.lr, t, totalSteps);
+  if (hasLossScale)
+    inputs.lossScale = state.lossScale.scale;
   return inputs;
 }
 
@@ -73,7 +75,8 @@ Status Trainer::fillBatch() {
 }
 
 /// One step. A loss or a gradient that is not finite ends the run, or with --on-nan skip leaves everything but the step
-/// count and the position in the data as it was; the step is in the metrics either way.
+/// count and the position in the data as it was; the step is in the metrics either way. Under loss scaling a gradient
+/// that is not finite always does the latter, and lowers the scale.
 Status Trainer::trainStep(StepReport &report) {
   int64_t step = state.step + 1;
   double start = now();
@@ -90,13 +93,18 @@ Status Trainer::trainStep(StepReport &report) {
     status = nonFiniteLoss(report.loss, step, /*applied=*/!known);
   } else if (failed) {
     report.nonFinite = failed->name() ? failed->name()->c_str() : "";
-    status = nonFiniteGradient(failed, report.loss, step);
+    status = hasLossScale ? overflowedGradient(failed, report.loss, step)
+                          : nonFiniteGradient(failed, report.loss, step);
   } else {
     ++state.updates;
+    if (hasLossScale)
+      state.lossScale.succeed(options.values);
     lastLoss = report.loss;
   }
   report.skipped = report.nonFinite && !status.failed();
   skippedSteps += report.skipped;
+  report.lossScale = hasLossScale ? inputs.lossScale : 0;
+  report.scaleSkips = state.lossScale.skippedSteps;
   state.step = step;
   state.position += program->batch();
   report.step = step;

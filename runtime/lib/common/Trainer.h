@@ -51,6 +51,7 @@ private:
   /// What to do after a step that ended so: success if it is skipped.
   Status nonFiniteLoss(double loss, int64_t step, bool applied);
   Status nonFiniteGradient(const program::CheckFinite *check, double loss, int64_t step);
+  Status overflowedGradient(const program::CheckFinite *check, double loss, int64_t step);
   int64_t findNonFiniteIn(const program::Tensor *tensor) const;
   void noteFiniteWeights();
   /// Whether the weights that were finite before the first step still are.
@@ -83,6 +84,7 @@ private:
   const program::Output *lossOutput = nullptr, *normOutput = nullptr;
   const program::Graph *evalProgram = nullptr;
   bool updatesWait = false;
+  bool hasLossScale = false;
   std::vector<const program::Tensor *> finiteWeights; // before the first step
   std::vector<PreparedScalar> scalars;
   MetricsFile metrics;

@@ -41,6 +41,13 @@ const Output *findOutput(const Graph *graph, std::string_view name) {
   return nullptr;
 }
 
+const Hyperparameter *findHyperparameter(const Program *program, std::string_view name) {
+  for (const Hyperparameter *parameter : items(program->hyperparameters()))
+    if (textOf(parameter->name()) == name)
+      return parameter;
+  return nullptr;
+}
+
 namespace {
 
 // Far above any machine, and small enough that sums of offsets cannot overflow.

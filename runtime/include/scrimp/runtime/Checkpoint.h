@@ -8,7 +8,7 @@
 #define SCRIMP_RUNTIME_CHECKPOINT_H
 
 #include "scrimp/runtime/Carried.h"
-#include "scrimp/runtime/Scalars.h"
+#include "scrimp/runtime/LossScaler.h"
 #include <map>
 
 namespace scrimp::runtime {
@@ -23,6 +23,7 @@ struct RunState {
   int64_t total = 0;   // steps in all, over which the schedule runs; 0: a checkpoint that does not say
   bool shuffle = true;
   Schedule schedule;
+  LossScale lossScale;
   Hyperparameters values;
   bool hasValue[std::size(hyperparameterTable)] = {}; // which of `values` a checkpoint gave
 };

@@ -17,6 +17,8 @@ struct StepReport {
   double seconds;          // this step
   uint64_t arenaBytes;
   bool skipped;
+  double lossScale;   // of this step; 0: none
+  int64_t scaleSkips; // steps left out by loss scaling since the run began
   const char *nonFinite; // "loss", or the first parameter whose gradient is not finite; null if all is well
 };
 

@@ -15,6 +15,12 @@ struct Options {
   std::optional<int64_t> steps, epochs;
   Hyperparameters values;
   bool given[std::size(hyperparameterTable)] = {}; // which of `values` the user set
+  bool isGiven(double Hyperparameters::*value) const {
+    for (size_t i = 0; i < std::size(hyperparameterTable); ++i)
+      if (hyperparameterTable[i].value == value)
+        return given[i];
+    return false;
+  }
   Schedule schedule;
   bool scheduleGiven = false, warmupGiven = false, lrMinGiven = false;
   uint64_t seed = 0;

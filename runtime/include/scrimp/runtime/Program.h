@@ -39,6 +39,7 @@ template <typename Table> int64_t byteCount(const Table *table) {
 
 const program::Graph *findGraph(const program::Program *program, std::string_view name);
 const program::Output *findOutput(const program::Graph *graph, std::string_view name);
+const program::Hyperparameter *findHyperparameter(const program::Program *program, std::string_view name);
 
 } // namespace scrimp::runtime
 

@@ -12,6 +12,8 @@
 //   step_size               lr / (1 - beta1^t)                       (Adam)
 //   sqrt_bias_correction2   (1 - beta2^t)^0.5                        (Adam)
 //   one_minus_dampening     1 - dampening, but 1 at the first update: PyTorch's momentum buffer starts as the gradient
+//   loss_scale              what gradients are scaled by (LossScaler.h)
+//   unscale                 1 / loss_scale
 //   valid_samples           how many places of the batch hold samples, from the first on (evaluation)
 //
 // t counts applied updates, this one included: a skipped step moves neither it nor the schedule.
@@ -25,11 +27,11 @@ namespace scrimp::runtime {
 /// Values of the run-time flags; the defaults are PyTorch's.
 struct Hyperparameters {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0, clipNorm = 0, momentum = 0, dampening = 0,
-         nesterov = 0;
+         nesterov = 0, lossScale = 65536, scaleGrowth = 2, scaleBackoff = 0.5, scaleInterval = 2000;
 };
 
 /// Which values of a flag are allowed: torch.optim's own checks, and nothing that makes every weight infinite.
-enum class ValueRange { nonNegative, belowOne, positive };
+enum class ValueRange { nonNegative, belowOne, positive, scale, atLeastOne, fraction };
 
 /// One flag that a program may understand.
 struct HyperparameterInfo {
@@ -59,6 +61,14 @@ inline constexpr HyperparameterInfo hyperparameterTable[] = {
      "--optimizer sgd --momentum, without --nesterov", "dampening of the momentum"},
     {"nesterov", "--nesterov", &Hyperparameters::nesterov, ValueRange::nonNegative,
      "--optimizer sgd --momentum --nesterov", "Nesterov momentum (0 or 1)"},
+    {"loss_scale", "--loss-scale", &Hyperparameters::lossScale, ValueRange::scale, "--precision fp16",
+     "first scale of the gradients"},
+    {"scale_growth", "--scale-growth", &Hyperparameters::scaleGrowth, ValueRange::atLeastOne, "--precision fp16",
+     "what the scale grows by; 1: never"},
+    {"scale_backoff", "--scale-backoff", &Hyperparameters::scaleBackoff, ValueRange::fraction, "--precision fp16",
+     "what the scale shrinks by when gradients overflow; that step is left out"},
+    {"scale_interval", "--scale-interval", &Hyperparameters::scaleInterval, ValueRange::atLeastOne,
+     "--precision fp16", "updates after which the scale grows"},
 };
 
 /// The learning rate as a multiple of --lr over applied updates.
@@ -82,6 +92,7 @@ struct ScalarInputs {
   int64_t step = 1; // of the run
   int64_t t = 1;    // applied updates, this one included
   int64_t validSamples = 0;
+  double lossScale = 1;
 };
 
 bool isKnownScalar(std::string_view name);
