@@ -25,6 +25,28 @@ bool mlir::scrimp::isPointwiseUse(OpOperand &use) {
          cast<KernelOp>(consumer).isPointwiseOperand(use.getOperandNumber());
 }
 
+Operation *mlir::scrimp::getPointwiseSource(OpOperand &use) {
+  Operation *consumer = use.getOwner(), *source = use.get().getDefiningOp();
+  if (!isFusibleMap(consumer) || shapeOf(use.get()) != shapeOf(consumer->getResult(0)) ||
+      !cast<KernelOp>(consumer).isPointwiseOperand(use.getOperandNumber()))
+    return nullptr;
+  while (source && isFreeProducer(source) && source->getNumOperands() == 1 &&
+         cast<KernelOp>(source).isPointwiseOperand(0))
+    source = source->getOperand(0).getDefiningOp();
+  return isFusibleMap(source) && source->getBlock() == consumer->getBlock() ? source : nullptr;
+}
+
+void FusionGroups::collectSuccessors(Operation *op, SmallVectorImpl<Operation *> &successors) const {
+  if (auto updates = updatesAfter.find(op); updates != updatesAfter.end())
+    llvm::append_range(successors, updates->second);
+  // Kernels copy a free producer: they wait for what it reads.
+  for (Operation *user : op->getUsers())
+    if (isFreeProducer(user))
+      collectSuccessors(user, successors);
+    else
+      successors.push_back(user);
+}
+
 FusionGroups::FusionGroups(Block &block, const Aliases &aliases) : block(block) {
   for (Operation &op : block) {
     position[&op] = members.size();
@@ -83,9 +105,8 @@ bool FusionGroups::pathLeavesAndReturns(unsigned from, unsigned to) const {
   llvm::SmallDenseSet<unsigned> seen{from};
   auto follow = [&](unsigned group, bool mayReach) {
     for (Operation *member : members[group]) {
-      SmallVector<Operation *> successors(member->getUsers());
-      if (auto updates = updatesAfter.find(member); updates != updatesAfter.end())
-        llvm::append_range(successors, updates->second);
+      SmallVector<Operation *> successors;
+      collectSuccessors(member, successors);
       for (Operation *user : successors) {
         Operation *inBlock = block.findAncestorOpInBlock(*user);
         unsigned next = groupOf.lookup(inBlock);

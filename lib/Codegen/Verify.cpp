@@ -315,6 +315,8 @@ static double usualValue(StringRef scalar) {
       .Case("weight_decay", 0.01)
       .Case("decay_factor", 0.99999)
       .Case("sqrt_bias_correction2", 0.0316227766)
+      .Case("loss_scale", 1024)
+      .Case("unscale", 1.0 / 1024)
       .Default(1);
 }
 

@@ -63,8 +63,21 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
          },
          "Names in --init-from's file that begin with FROM begin with TO instead")
       ->type_name("FROM=TO");
-  app.add_option("--precision", options.import.precision, "fp32 (as the model says) or fp64 (all of it in double)")
-      ->check(CLI::IsMember({"fp32", "fp64"}));
+  app.add_option("--precision", options.import.precision,
+                 "fp32 or fp64 (all of the model), bf16 or fp16 (activations and their gradients; parameters, their "
+                 "gradients and statistics stay fp32); default: as the model's parameters are")
+      ->check(CLI::IsMember({"fp32", "fp64", "bf16", "fp16"}));
+  app.add_option("--keep-fp32", options.keepFp32,
+                 "What --precision bf16 or fp16 leaves alone: glob patterns over layers, modules and parameters")
+      ->type_name("PATTERN");
+  app.add_option("--master", options.master,
+                 "--precision bf16, fp16: parameters are kept in fp32, or none: in bf16 themselves, with updates that are "
+                 "rounded by chance; 2 bytes a parameter instead of 6")
+      ->check(CLI::IsMember({"fp32", "none"}))
+      ->capture_default_str();
+  app.add_option("--moments", options.moments, "The optimizer's states: fp32, or bf16, rounded by chance")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
   app.add_option("--optimizer", options.optimizer, "adamw, adam or sgd")
       ->check(CLI::IsMember({"adamw", "adam", "sgd"}))
       ->capture_default_str();
@@ -90,6 +103,11 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
                  "The same by the most samples that a part may have")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
+  app.add_option("--accumulate", options.accumulate,
+                 "What the gradients of micro-batches are added up in: fp32, or bf16 (half the bytes; a gradient that is "
+                 "below 1/512 of the sum so far is lost)")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
   app.add_option("--batch-stats", options.batchStats,
                  "Batch normalization under micro-batches: whole (it does not split, an error) or per-micro-batch (each "
                  "part by its own statistics, as a loop in PyTorch would)")

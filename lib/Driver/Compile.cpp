@@ -363,12 +363,35 @@ static LogicalResult checkOverwrites(const CompileOptions &options, const Compil
   return success();
 }
 
+/// What --precision means for the model: a file whose trained parameters are of 16 bits says so itself.
+static LogicalResult settlePrecision(CompileOptions &options, func::FuncOp main) {
+  std::string &precision = options.import.precision;
+  for (unsigned i = 0; precision.empty() && i < main.getNumArguments(); ++i)
+    if (auto role = main.getArgAttrOfType<StringAttr>(i, ScrimpDialect::kParam); role && role == "trainable") {
+      Type type = cast<RankedTensorType>(main.getArgument(i).getType()).getElementType();
+      precision = type.isBF16() ? "bf16" : type.isF16() ? "fp16" : "";
+    }
+  bool isMixed = precision == "bf16" || precision == "fp16";
+  if (!options.keepFp32.empty() && !isMixed)
+    return emitError(main.getLoc()) << "--keep-fp32 keeps what --precision bf16 or fp16 would lower; give one of them";
+  if (options.master == "none" && precision != "bf16")
+    return emitError(main.getLoc()) << "--master none needs --precision bf16, found "
+                                    << (precision.empty() ? "fp32" : precision)
+                                    << ": in fp16 small parameters would not hold their updates";
+  if (options.moments == "bf16" && precision == "fp64")
+    return emitError(main.getLoc()) << "--moments bf16 and --precision fp64 exclude each other";
+  return success();
+}
+
 FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, MLIRContext *context) {
   FailureOr<Compilation> compilation = loadModel(options, context);
   if (failed(compilation) || failed(checkOverwrites(options, *compilation, context)))
     return failure();
+  compilation->options = options;
+  if (failed(settlePrecision(compilation->options, compilation->module->lookupSymbol<func::FuncOp>("main"))))
+    return failure();
   PassManager manager(context);
-  buildPipeline(manager, options);
+  buildPipeline(manager, compilation->options);
   if (failed(manager.run(*compilation->module)))
     return failure();
   if (!options.report.empty()) {
@@ -392,7 +415,8 @@ template <typename T> static std::string toText(T op) {
   return text;
 }
 
-static ProgramOptions programOptionsOf(const CompileOptions &options, const Compilation &compilation) {
+static ProgramOptions programOptionsOf(const Compilation &compilation) {
+  const CompileOptions &options = compilation.options;
   ProgramOptions result;
   result.model = llvm::sys::path::filename(options.model).str();
   result.optimizer = options.optimizer;
@@ -406,7 +430,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::buildCommands(const CompileOption
   FailureOr<Compilation> compilation = planModel(options, context);
   if (failed(compilation) || failed(emitKernels(*compilation->module, workersOf(options))))
     return failure();
-  return lowerToCommands(*compilation->module, programOptionsOf(options, *compilation));
+  return lowerToCommands(*compilation->module, programOptionsOf(*compilation));
 }
 
 /// --verify: every graph on random values, its kernels beside the interpreter.
@@ -470,7 +494,7 @@ LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRCont
   if (options.verify && failed(verifyGraphs(module, kernels->get(), cpu, workersOf(options))))
     return failure();
 
-  FailureOr<OwningOpRef<ModuleOp>> commands = lowerToCommands(module, programOptionsOf(options, *compilation));
+  FailureOr<OwningOpRef<ModuleOp>> commands = lowerToCommands(module, programOptionsOf(*compilation));
   if (failed(commands))
     return failure();
   if (options.emit == "commands")

@@ -18,8 +18,12 @@ static void cleanUp(OpPassManager &manager) {
 
 void mlir::scrimp::buildTrainPipeline(OpPassManager &manager, const TrainPipelineOptions &options) {
   //===-- The forward graph ---------------------------------------------------------------------------------------===//
-  if (options.fp64)
+  // Mixed precision starts from f32: what a file of 16 bits rounds, and where, gives way to the rules of that pass.
+  bool isMixed = options.precision == "bf16" || options.precision == "fp16", isScaled = options.precision == "fp16";
+  if (options.precision == "fp64")
     manager.addPass(createConvertPrecision({"f64"}));
+  else if (isMixed || options.precision == "fp32")
+    manager.addPass(createConvertPrecision({"f32"}));
   // Raising needs the folded graph, before autodiff differentiates the pieces one by one.
   cleanUp(manager);
   manager.addPass(createRaiseIdioms());
@@ -29,14 +33,30 @@ void mlir::scrimp::buildTrainPipeline(OpPassManager &manager, const TrainPipelin
   // Evaluation is cloned from the forward graph, so before the backward pass joins it.
   manager.addPass(createDeriveEval());
   manager.addPass(createMaskEval());
-  manager.addPass(createAutodiff());
+  manager.addPass(createAutodiff({isScaled}));
   cleanUp(manager);
+
+  //===-- Types ---------------------------------------------------------------------------------------------------===//
+  // Behind autodiff, so that forward and backward are cast by the same rules, and gradients of parameters come out in
+  // f32; before parameters are members of buckets, whose types are theirs.
+  if (isMixed) {
+    MixedPrecisionOptions mixed;
+    mixed.to = isScaled ? "f16" : "bf16";
+    mixed.keepFp32.assign(options.keepFp32.begin(), options.keepFp32.end());
+    mixed.masters = options.master != "none";
+    manager.addPass(createMixedPrecision(mixed));
+    cleanUp(manager);
+  }
+
+  //===-- The update ----------------------------------------------------------------------------------------------===//
   OptimizerOptions optimizer;
   optimizer.kind = options.optimizer;
   optimizer.momentum = options.momentum;
   optimizer.nesterov = options.nesterov;
   optimizer.clipGradNorm = options.clipGradNorm;
   optimizer.waitForNorm = options.waitForNorm;
+  optimizer.lossScale = isScaled;
+  optimizer.states = options.moments == "bf16" ? "bf16" : "f32";
   optimizer.noDecay.assign(options.noDecay.begin(), options.noDecay.end());
   manager.addPass(createOptimizer(optimizer));
   cleanUp(manager);
@@ -48,6 +68,7 @@ void mlir::scrimp::buildTrainPipeline(OpPassManager &manager, const TrainPipelin
     split.microBatches = options.microBatches;
     split.microBatchSize = options.microBatchSize;
     split.batchStats = options.batchStats;
+    split.accumulate = options.accumulate == "bf16" ? "bf16" : "f32";
     manager.addPass(createSplitBatch(split));
     cleanUp(manager);
   }
@@ -70,7 +91,10 @@ void mlir::scrimp::buildTrainPipeline(OpPassManager &manager, const TrainPipelin
 
 void mlir::scrimp::buildPipeline(PassManager &manager, const CompileOptions &options) {
   TrainPipelineOptions pipeline;
-  pipeline.fp64 = options.import.precision == "fp64";
+  pipeline.precision = options.import.precision;
+  pipeline.keepFp32 = ArrayRef(options.keepFp32);
+  pipeline.master = options.master;
+  pipeline.moments = options.moments;
   pipeline.optimizer = options.optimizer;
   pipeline.momentum = options.momentum;
   pipeline.nesterov = options.nesterov;
@@ -80,6 +104,7 @@ void mlir::scrimp::buildPipeline(PassManager &manager, const CompileOptions &opt
   pipeline.microBatches = options.microBatches;
   pipeline.microBatchSize = options.microBatchSize;
   pipeline.batchStats = options.batchStats;
+  pipeline.accumulate = options.accumulate;
   pipeline.fuse = options.fuse;
   pipeline.schedule = options.schedule;
   pipeline.workers = workersOf(options);
@@ -107,5 +132,8 @@ std::vector<std::pair<std::string, double>> mlir::scrimp::hyperparameterDefaults
   }
   if (options.clipGradNorm)
     defaults.emplace_back("clip_norm", 1.0);
+  if (options.import.precision == "fp16") // of torch.amp.GradScaler
+    defaults.insert(defaults.end(),
+                    {{"loss_scale", 65536.0}, {"scale_growth", 2.0}, {"scale_backoff", 0.5}, {"scale_interval", 2000.0}});
   return defaults;
 }

@@ -551,8 +551,8 @@ FailureOr<ImportedModel> Importer::run() {
   if (failed(loaded))
     return failure();
   model = std::move(*loaded);
-  if (!options.precision.empty() && options.precision != "fp64" && options.precision != "fp32") {
-    error() << "cannot be imported with --precision " << options.precision << "; expected fp32 or fp64";
+  if (!llvm::is_contained({"", "fp64", "fp32", "bf16", "fp16"}, StringRef(options.precision))) {
+    error() << "cannot be imported with --precision " << options.precision << "; expected fp64, fp32, bf16 or fp16";
     return failure();
   }
   if (failed(readMetadata()) || failed(chooseData()) || failed(chooseLoss()) || failed(checkDataNames()))

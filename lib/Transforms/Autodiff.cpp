@@ -67,15 +67,15 @@ public:
     return success();
   }
 
-  /// Builds the gradients at `builder`'s insertion point. Contributions to one value are added from its last use to
-  /// its first, operands of one op in their order, each as soon as it is there.
-  void build(OpBuilder &builder) {
+  /// Builds the gradients at `builder`'s insertion point, of the loss times `scale` (null: 1). Contributions to one
+  /// value are added from its last use to its first, operands of one op in their order, each as soon as it is there.
+  void build(OpBuilder &builder, Value scale) {
     if (!active.contains(loss))
       return;
     SmallVector<Operation *> forward;
     for (Operation &op : block.without_terminator())
       forward.push_back(&op);
-    gradients[loss] = splatConstant(builder, loss.getLoc(), tensorType(loss), 1);
+    gradients[loss] = scale ? scale : splatConstant(builder, loss.getLoc(), tensorType(loss), 1);
     for (Operation *op : llvm::reverse(forward))
       differentiate(*op, builder);
   }
@@ -113,6 +113,8 @@ private:
 };
 
 struct Autodiff : scrimp::impl::AutodiffBase<Autodiff> {
+  using AutodiffBase::AutodiffBase;
+
   void runOnOperation() override {
     func::FuncOp function = lookupGraph(getOperation(), "main", "scrimp-autodiff");
     if (!function || failed(differentiate(function)))
@@ -147,6 +149,15 @@ struct Autodiff : scrimp::impl::AutodiffBase<Autodiff> {
     return loss;
   }
 
+  Value addLossScale(func::FuncOp function, Type type) {
+    Builder builder(&getContext());
+    StringAttr name = builder.getStringAttr("loss_scale");
+    DictionaryAttr attributes = builder.getDictionaryAttr({builder.getNamedAttr(ScrimpDialect::kName, name),
+                                                           builder.getNamedAttr(ScrimpDialect::kScalar, name)});
+    (void)function.insertArgument(function.getNumArguments(), type, attributes, function.getLoc());
+    return function.getArguments().back();
+  }
+
   LogicalResult differentiate(func::FuncOp function) {
     Value loss = findLoss(function);
     if (!loss)
@@ -164,7 +175,7 @@ struct Autodiff : scrimp::impl::AutodiffBase<Autodiff> {
       return failure();
     GradientLocations locations;
     OpBuilder builder(block.getTerminator(), &locations);
-    reverse.build(builder);
+    reverse.build(builder, lossScale ? addLossScale(function, tensorType(loss)) : nullptr);
     bool any = false;
     for (BlockArgument parameter : parameters) {
       StringAttr name = builder.getStringAttr(argumentName(function, parameter.getArgNumber()));

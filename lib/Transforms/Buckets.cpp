@@ -5,10 +5,6 @@
 using namespace mlir;
 using namespace mlir::scrimp;
 
-static int64_t alignedElements(Type elementType, int64_t elements) {
-  return llvm::alignTo(elements, kAlignment / elementBytesOf(elementType));
-}
-
 static std::string typeName(Type type) {
   std::string name;
   llvm::raw_string_ostream(name) << type;
@@ -23,14 +19,18 @@ void Bucket::layOut() {
   int64_t offset = 0;
   for (BucketMember &member : members) {
     member.offset = offset;
-    offset += alignedElements(elementType, member.type.getNumElements());
+    offset += alignedElements(member);
   }
 }
 
 int64_t Bucket::size() const {
   if (members.empty())
     return 0;
-  return members.back().offset + alignedElements(elementType, members.back().type.getNumElements());
+  return members.back().offset + alignedElements(members.back());
+}
+
+int64_t Bucket::alignedElements(const BucketMember &member) const {
+  return llvm::alignTo(member.type.getNumElements(), kAlignment / elementBytesOf(narrowest ? narrowest : elementType));
 }
 
 const BucketMember *Bucket::find(StringRef name) const {

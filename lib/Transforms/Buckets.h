@@ -23,6 +23,7 @@ struct Bucket {
   std::string kind; // "trainable" or "frozen"
   Type elementType;
   SmallVector<BucketMember> members;
+  Type narrowest = nullptr; // of states of the same layout, where that is narrower
 
   /// Orders the members (those that decay first, else as added) and sets their offsets.
   void layOut();
@@ -33,6 +34,9 @@ struct Bucket {
   DictionaryAttr parameterAttributes(MLIRContext *context) const;
   /// The same for a state of every member, "exp_avg" say, that starts as 0.
   DictionaryAttr stateAttributes(MLIRContext *context, StringRef state) const;
+
+private:
+  int64_t alignedElements(const BucketMember &member) const;
 };
 
 /// Adds an argument after the others.

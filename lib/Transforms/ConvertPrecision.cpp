@@ -1,4 +1,4 @@
-// scrimp-convert-precision: what was f32 or narrower is computed in f64. Only types change, so the pass knows no op.
+// scrimp-convert-precision: what was narrower is computed in f64 or f32. Only types change, so the pass knows no op.
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Transforms/Passes.h"
 
@@ -17,28 +17,30 @@ struct ConvertPrecision : scrimp::impl::ConvertPrecisionBase<ConvertPrecision> {
   using ConvertPrecisionBase::ConvertPrecisionBase;
 
   void runOnOperation() override {
-    if (to != "f64") {
-      getOperation().emitError() << "cannot convert f32 to '" << to << "'; f64 is possible";
+    if (to != "f64" && to != "f32") {
+      getOperation().emitError() << "cannot convert all floats to '" << to << "'; f64 and f32 are possible";
       return signalPassFailure();
     }
-    Type f64 = Float64Type::get(&getContext());
-    auto isNarrower = [](Type type) { return isa<FloatType>(type) && type.getIntOrFloatBitWidth() < 64; };
+    FloatType wide = to == "f64" ? FloatType(Float64Type::get(&getContext())) : Float32Type::get(&getContext());
+    auto isNarrower = [width = wide.getWidth()](Type type) {
+      return isa<FloatType>(type) && type.getIntOrFloatBitWidth() < width;
+    };
     AttrTypeReplacer replacer;
     replacer.addReplacement([=](RankedTensorType type) -> std::optional<std::pair<Type, WalkResult>> {
       if (!isNarrower(type.getElementType()))
         return std::nullopt;
-      return std::make_pair(Type(type.clone(f64)), WalkResult::skip());
+      return std::make_pair(Type(type.clone(wide)), WalkResult::skip());
     });
     replacer.addReplacement([=](DenseElementsAttr attr) -> std::optional<std::pair<Attribute, WalkResult>> {
       if (!isNarrower(attr.getElementType()))
         return std::make_pair(Attribute(attr), WalkResult::skip());
-      auto widen = [](const APFloat &value) {
-        APFloat wide = value;
+      auto widen = [&semantics = wide.getFloatSemantics()](const APFloat &value) {
+        APFloat converted = value;
         bool lost;
-        wide.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lost);
-        return wide.bitcastToAPInt();
+        converted.convert(semantics, APFloat::rmNearestTiesToEven, &lost);
+        return converted.bitcastToAPInt();
       };
-      return std::make_pair(Attribute(cast<DenseFPElementsAttr>(attr).mapValues(f64, widen)), WalkResult::skip());
+      return std::make_pair(Attribute(cast<DenseFPElementsAttr>(attr).mapValues(wide, widen)), WalkResult::skip());
     });
     replacer.recursivelyReplaceElementsIn(getOperation(), /*replaceAttrs=*/true, /*replaceLocs=*/false,
                                           /*replaceTypes=*/true);

@@ -45,8 +45,8 @@ static void fuseIntoOnlyReader(FusionGroups &groups, Block &block) {
 static void fuseWithReaders(FusionGroups &groups, Block &block) {
   for (Operation &op : block)
     for (OpOperand &use : op.getOpOperands())
-      if (isPointwiseUse(use) && groups.mayFuse(use.get().getDefiningOp(), &op))
-        groups.fuse(use.get().getDefiningOp(), &op);
+      if (Operation *source = getPointwiseSource(use); source && groups.mayFuse(source, &op))
+        groups.fuse(source, &op);
 }
 
 namespace {

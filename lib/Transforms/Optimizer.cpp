@@ -110,6 +110,8 @@ private:
       return getOperation().emitError() << "unknown optimizer '" << kind << "'; there are sgd, adam and adamw";
     if ((momentum || nesterov) && kind != "sgd")
       return getOperation().emitError() << "momentum and nesterov belong to sgd, not to " << kind;
+    if (states != "f32" && states != "bf16")
+      return getOperation().emitError() << "states cannot be kept in '" << states << "'; f32 and bf16 are possible";
     if (nesterov && !momentum)
       return getOperation().emitError() << "nesterov needs momentum";
     return success();
@@ -155,8 +157,11 @@ private:
       return failure();
     llvm::append_range(buckets, trainable);
     llvm::append_range(buckets, frozen);
-    for (Bucket &bucket : buckets)
+    for (Bucket &bucket : buckets) {
+      if (states == "bf16")
+        bucket.narrowest = BFloat16Type::get(&getContext());
       bucket.layOut();
+    }
     return success();
   }
 
@@ -186,10 +191,13 @@ private:
           }
           updates.push_back({&bucket, member, static_cast<unsigned>(index), owned, updates.size()});
         }
-    UpdateBuilder update(train, rule, buckets, whole);
-    bool wait = clipGradNorm || waitForNorm;
-    Value norm = update.build(updates, clipGradNorm, wait);
-    insertOutput(train, norm, "grad_norm", wait);
+    // A loss whose scaled gradients overflow is to change nothing.
+    UpdateOptions options{clipGradNorm, clipGradNorm || waitForNorm || lossScale, lossScale};
+    if (states == "bf16")
+      options.stateType = BFloat16Type::get(&getContext());
+    UpdateBuilder update(train, rule, buckets, whole, options);
+    Value norm = update.build(updates);
+    insertOutput(train, norm, "grad_norm", options.wait);
     update.pack();
   }
 

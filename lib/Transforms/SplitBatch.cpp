@@ -33,8 +33,9 @@ struct Run {
 /// The loop over the micro-batches of one function.
 class MicroBatchLoop {
 public:
-  MicroBatchLoop(func::FuncOp function, const BatchAnalysis &analysis)
-      : function(function), block(function.getBody().front()), analysis(analysis), batch(analysis.getBatch()) {}
+  MicroBatchLoop(func::FuncOp function, const BatchAnalysis &analysis, bool narrowSums)
+      : function(function), block(function.getBody().front()), analysis(analysis), batch(analysis.getBatch()),
+        narrowSums(narrowSums) {}
 
   /// Fails after an error at an output that is no sum.
   LogicalResult plan() {
@@ -78,11 +79,8 @@ public:
     Operation *terminator = block.getTerminator();
     OpBuilder builder(terminator);
     SmallVector<Value> carried;
-    for (Value value : accumulated) {
-      RankedTensorType type = tensorType(value);
-      // Rounding of every addition to 16 bits would lose small gradients.
-      carried.push_back(splatConstant(builder, value.getLoc(), type.clone(getComputeType(type.getElementType())), 0));
-    }
+    for (Value value : accumulated)
+      carried.push_back(splatConstant(builder, value.getLoc(), accumulatorType(value), 0));
     for (const State &state : states)
       carried.push_back(state.argument);
     for (const Run &run : runs)
@@ -113,6 +111,14 @@ public:
   }
 
 private:
+  /// Rounding every addition to 16 bits loses what is less than half of a sum's last digit: only where that is asked for,
+  /// and for no single number (a loss, a norm).
+  RankedTensorType accumulatorType(Value value) const {
+    RankedTensorType type = tensorType(value), wide = type.clone(getComputeType(type.getElementType()));
+    bool isNarrow = narrowSums && wide.getElementType().isF32() && wide.getRank() > 0;
+    return isNarrow ? wide.clone(BFloat16Type::get(type.getContext())) : wide;
+  }
+
   bool isPartial(Value value) const { return analysis.getPlacement(value).kind == BatchPlacement::Partial; }
   bool isOwn(Value value) const { return analysis.getPlacement(value).kind == BatchPlacement::Own; }
 
@@ -125,9 +131,9 @@ private:
   /// Which of the ops that are linear in sums wait for the complete sums. An op stays in the loop only where that makes
   /// the accumulators smaller: both gradients of a tied parameter are added up there, but not gradients scaled apart.
   void chooseSums() {
-    auto bitsIfAccumulated = [](Value value) {
-      RankedTensorType type = tensorType(value);
-      return type.getNumElements() * getComputeType(type.getElementType()).getIntOrFloatBitWidth();
+    auto bitsIfAccumulated = [this](Value value) {
+      RankedTensorType type = accumulatorType(value);
+      return type.getNumElements() * type.getElementTypeBitWidth();
     };
     auto hasWaitingUser = [&](Value value) {
       return llvm::any_of(value.getUsers(), [&](Operation *user) { return !runsInLoop(*user); });
@@ -273,10 +279,10 @@ private:
         buildInstance(inside, op, cut, run.samples, begin, forms);
     SmallVector<Value> next;
     for (auto [value, sum] : llvm::zip(accumulated, inBody)) {
-      Value summand = forms.at(formOf(value, std::nullopt));
-      if (summand.getType() != sum.getType())
-        summand = CastOp::create(inside, value.getLoc(), sum.getType(), summand);
-      next.push_back(AddOp::create(inside, value.getLoc(), sum, summand));
+      Location at = value.getLoc();
+      Value wide = castToCompute(inside, at, sum), summand = forms.at(formOf(value, std::nullopt));
+      Value total = AddOp::create(inside, at, wide, castToType(inside, at, summand, wide.getType()));
+      next.push_back(castToType(inside, at, total, sum.getType()));
     }
     for (const State &state : states)
       next.push_back(forms.at(formOf(state.next, std::nullopt)));
@@ -314,6 +320,7 @@ private:
   Block &block;
   const BatchAnalysis &analysis;
   int64_t batch;
+  bool narrowSums; // accumulators are bf16
   /// Ops that are linear in sums and run after the loop nevertheless.
   llvm::DenseSet<Operation *> waiting;
   llvm::SetVector<Value> accumulated;
@@ -343,6 +350,8 @@ struct SplitBatch : scrimp::impl::SplitBatchBase<SplitBatch> {
       return function.emitError() << "must have one block, found " << function.getBody().getBlocks().size();
     if (batchStats != "whole" && batchStats != "per-micro-batch")
       return function.emitError() << "batch-stats is '" << batchStats << "'; there are whole and per-micro-batch";
+    if (accumulate != "f32" && accumulate != "bf16")
+      return function.emitError() << "accumulate is '" << accumulate << "'; there are f32 and bf16";
     BatchAnalysis analysis(function, /*ownStatistics=*/batchStats == "per-micro-batch");
     FailureOr<int64_t> count = countPieces(function, analysis.getBatch());
     if (failed(count))
@@ -352,7 +361,7 @@ struct SplitBatch : scrimp::impl::SplitBatchBase<SplitBatch> {
     for (const BatchAnalysis::Problem &problem : analysis.getProblems())
       return problem.op->emitOpError() << "cannot work on micro-batches: " << problem.reason
                                        << "; use --micro-batches 1, or compute it for each sample";
-    MicroBatchLoop loop(function, analysis);
+    MicroBatchLoop loop(function, analysis, accumulate == "bf16");
     if (failed(loop.plan()))
       return failure();
     // The first pieces have one sample more where the count does not divide the batch.

@@ -32,28 +32,38 @@ static Value flat(OpBuilder &builder, Location loc, Value value) {
   return reshapeTo(builder, loc, value, {tensorType(value).getNumElements()});
 }
 
-static Value castTo(OpBuilder &builder, Location loc, Value value, Type type) {
-  return value.getType() == type ? value : CastOp::create(builder, loc, type, value);
+/// FNV-1a: what tells the draws of one tensor from those of another, wherever they lie.
+static int64_t keyOf(StringRef name) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (unsigned char c : name)
+    hash = (hash ^ c) * 0x100000001b3;
+  return static_cast<int64_t>(hash);
 }
 
 UpdateBuilder::UpdateBuilder(func::FuncOp function, const UpdateRule &rule, ArrayRef<Bucket> buckets,
-                             ArrayRef<BlockArgument> whole)
-    : function(function), rule(rule), whole(whole), block(function.getBody().front()) {
+                             ArrayRef<BlockArgument> whole, UpdateOptions options)
+    : function(function), rule(rule), whole(whole), options(options), block(function.getBody().front()) {
+  // Random ops of the model may have these already.
+  for (BlockArgument argument : function.getArguments())
+    if (auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ScrimpDialect::kScalar))
+      scalars[name] = argument;
   for (const Bucket &bucket : buckets) {
     SmallVector<BlockArgument> &ofBucket = states.emplace_back();
     if (bucket.kind != "trainable")
       continue;
-    // f16 and bf16 parameters keep their states, and compute their update, in f32.
-    Type stateType = getComputeType(bucket.elementType);
+    // f16 and bf16 parameters keep their states, unless told otherwise, and compute their update, in f32.
+    Type computeType = getComputeType(bucket.elementType);
+    Type stateType = options.stateType ? options.stateType : computeType;
     for (StringRef name : rule.getStateNames())
       ofBucket.push_back(appendArgument(function, RankedTensorType::get({bucket.size()}, stateType),
                                         bucket.stateAttributes(function.getContext(), name), function.getLoc()));
-    if (!scalarType || scalarType.getIntOrFloatBitWidth() < stateType.getIntOrFloatBitWidth())
-      scalarType = stateType;
+    if (!scalarType || scalarType.getIntOrFloatBitWidth() < computeType.getIntOrFloatBitWidth())
+      scalarType = computeType;
   }
 }
 
-Value UpdateBuilder::build(MutableArrayRef<Update> updates, bool clip, bool wait) {
+Value UpdateBuilder::build(MutableArrayRef<Update> updates) {
+  bool wait = options.wait || options.clip;
   // Updates come after the loss in any case (scrimp-schedule), and so do the checks.
   int lossIndex = findOutput(function, "loss");
   if (lossIndex >= 0)
@@ -80,9 +90,16 @@ Value UpdateBuilder::build(MutableArrayRef<Update> updates, bool clip, bool wait
   Location loc = function.getLoc();
   if (!squares)
     squares = splatConstant(builder, loc, RankedTensorType::get({}, builder.getF64Type()), 0);
-  Value norm = SqrtOp::create(builder, loc, squares);
+  // The sum of a scaled gradient that overflowed is no number, and ends the step before anything is updated.
+  Value norm = SqrtOp::create(builder, loc, squares), unscale, coefficient;
+  if (options.scaledLoss) {
+    unscale = castToType(builder, loc, scalarArgument("unscale"), norm.getType());
+    norm = MulOp::create(builder, loc, norm, unscale);
+  }
   if (wait) {
-    Value coefficient = clip ? clipCoefficient(builder, loc, norm) : nullptr;
+    coefficient = options.clip ? clipCoefficient(builder, loc, norm) : nullptr;
+    if (unscale)
+      coefficient = coefficient ? Value(MulOp::create(builder, loc, coefficient, unscale)) : unscale;
     for (Update &update : updates) {
       update.gradient = AfterOp::create(builder, locationOf(update), update.gradient.getType(), update.gradient, norm);
       buildUpdate(builder, update, coefficient);
@@ -141,22 +158,35 @@ Value UpdateBuilder::addSquares(OpBuilder &builder, const Update &update, Value 
 /// min(clip_norm / (norm + 1e-6), 1) of torch.nn.utils.clip_grad_norm_; a NaN stays one.
 Value UpdateBuilder::clipCoefficient(OpBuilder &builder, Location loc, Value norm) {
   GraphExpr total(builder, loc, norm);
-  GraphExpr limit = total.with(castTo(builder, loc, scalarArgument("clip_norm"), norm.getType()));
+  GraphExpr limit = total.with(castToType(builder, loc, scalarArgument("clip_norm"), norm.getType()));
   GraphExpr coefficient = limit / (total + 1e-6);
   return select(gt(coefficient, 1.0), like(coefficient, 1.0), coefficient).value;
 }
 
-/// The hyperparameter's argument, added at its first use.
-BlockArgument UpdateBuilder::scalarArgument(StringRef name) {
+/// The argument of a hyperparameter, or of another scalar of `type`, added at its first use.
+BlockArgument UpdateBuilder::scalarArgument(StringRef name, Type type) {
   BlockArgument &argument = scalars[name];
   if (!argument) {
     Builder builder(function.getContext());
     auto attributes =
         builder.getDictionaryAttr({builder.getNamedAttr(ScrimpDialect::kName, builder.getStringAttr(name)),
                                    builder.getNamedAttr(ScrimpDialect::kScalar, builder.getStringAttr(name))});
-    argument = appendArgument(function, RankedTensorType::get({}, scalarType), attributes, function.getLoc());
+    argument =
+        appendArgument(function, RankedTensorType::get({}, type ? type : scalarType), attributes, function.getLoc());
   }
   return argument;
+}
+
+/// `value` as what is kept of it until the next step: in bf16, where a step may be far less than half of the last digit,
+/// rounded by chance. The draws are those of the tensor `name` and of the element's place in it.
+Value UpdateBuilder::store(OpBuilder &builder, Location loc, Value value, RankedTensorType type, StringRef name) {
+  if (!type.getElementType().isBF16() || !tensorType(value).getElementType().isF32())
+    return castToType(builder, loc, value, type);
+  Type integer = builder.getI64Type();
+  return StochasticRoundOp::create(builder, loc, type, value, scalarArgument("seed", integer),
+                                   scalarArgument("step", integer), scalarArgument("sample_base", integer),
+                                   /*origin=*/Value(), keyOf(name), /*batch_dim=*/-1, /*samples=*/1,
+                                   /*whole=*/DenseI64ArrayAttr());
 }
 
 /// `coefficient` (rank 0) scales the gradient; null: 1.
@@ -166,10 +196,10 @@ void UpdateBuilder::buildUpdate(OpBuilder &builder, const Update &update, Value 
   auto flatType = RankedTensorType::get({update.member->type.getNumElements()}, update.member->type.getElementType());
   auto computeType = flatType.clone(getComputeType(flatType.getElementType()));
   auto spread = [&](Value scalar) {
-    Value typed = castTo(builder, loc, scalar, computeType.clone(ArrayRef<int64_t>()));
+    Value typed = castToType(builder, loc, scalar, computeType.clone(ArrayRef<int64_t>()));
     return GraphExpr(builder, loc, broadcastTo(builder, loc, typed, computeType.getShape()));
   };
-  auto compute = [&](Value value) { return GraphExpr(builder, loc, castTo(builder, loc, value, computeType)); };
+  auto compute = [&](Value value) { return GraphExpr(builder, loc, castToType(builder, loc, value, computeType)); };
   GraphExpr gradient = compute(flat(builder, loc, update.gradient));
   if (coefficient)
     gradient.value = (gradient * spread(coefficient)).value;
@@ -177,10 +207,14 @@ void UpdateBuilder::buildUpdate(OpBuilder &builder, const Update &update, Value 
   GraphExpr parameter = compute(ViewOp::create(builder, loc, flatType, bucket, offset));
   SmallVector<GraphExpr> newStates;
   for (BlockArgument state : states[update.bucketIndex])
-    newStates.emplace_back(builder, loc, ViewOp::create(builder, loc, computeType, state, offset));
+    newStates.push_back(compute(ViewOp::create(
+        builder, loc, computeType.clone(tensorType(state).getElementType()), state, offset)));
   GraphExpr newParameter = rule.build(parameter, gradient, newStates, update.member->decay,
                                       [&](StringRef name) { return spread(scalarArgument(name)); });
-  pieces[bucket].emplace_back(offset, castTo(builder, loc, newParameter.value, flatType));
-  for (auto [state, value] : llvm::zip(states[update.bucketIndex], newStates))
-    pieces[state].emplace_back(offset, value.value);
+  pieces[bucket].emplace_back(offset, store(builder, loc, newParameter.value, flatType, update.member->name));
+  for (auto [state, value, name] : llvm::zip(states[update.bucketIndex], newStates, rule.getStateNames())) {
+    RankedTensorType type = computeType.clone(tensorType(state).getElementType());
+    pieces[state].emplace_back(offset,
+                               store(builder, loc, value.value, type, update.member->name + "." + name.str()));
+  }
 }

@@ -17,16 +17,24 @@ struct Update {
   Operation *after = nullptr; // the last op that must come before the update
 };
 
+/// What the updates of a function have in common.
+struct UpdateOptions {
+  bool clip = false;        ///< gradients by their norm; implies `wait`
+  bool wait = false;        ///< no update before the norm of all gradients
+  bool scaledLoss = false;  ///< gradients are those of the loss times the scalar loss_scale
+  Type stateType = nullptr; ///< of the states of all parameters; null: what their updates are computed in
+};
+
 /// Builds the updates of one function, given its gradients. Adds the arguments of states and hyperparameters.
 class UpdateBuilder {
 public:
   /// `whole` holds the argument of each bucket.
-  UpdateBuilder(func::FuncOp function, const UpdateRule &rule, ArrayRef<Bucket> buckets,
-                ArrayRef<BlockArgument> whole);
+  UpdateBuilder(func::FuncOp function, const UpdateRule &rule, ArrayRef<Bucket> buckets, ArrayRef<BlockArgument> whole,
+                UpdateOptions options);
 
-  /// Places the updates, builds them and returns the gradients' norm (f64). An update stands right after its gradient
-  /// and the last reader of the old parameter; with `wait` (and so with `clip`), after the norm.
-  Value build(MutableArrayRef<Update> updates, bool clip, bool wait);
+  /// Places the updates, builds them and returns the gradients' norm (f64), that of the unscaled loss. An update stands
+  /// right after its gradient and the last reader of the old parameter, or after the norm.
+  Value build(MutableArrayRef<Update> updates);
 
   /// Puts the new pieces into their buckets, which become results.
   void pack();
@@ -36,12 +44,14 @@ private:
   Value addSquares(OpBuilder &builder, const Update &update, Value squares);
   Value clipCoefficient(OpBuilder &builder, Location loc, Value norm);
   void buildUpdate(OpBuilder &builder, const Update &update, Value coefficient);
-  BlockArgument scalarArgument(StringRef name);
+  BlockArgument scalarArgument(StringRef name, Type type = nullptr);
+  Value store(OpBuilder &builder, Location loc, Value value, RankedTensorType type, StringRef name);
   Location locationOf(const Update &update);
 
   func::FuncOp function;
   const UpdateRule &rule;
   ArrayRef<BlockArgument> whole;
+  UpdateOptions options;
   Block &block;
   Value loss; // null without one
   Type scalarType;                                // of hyperparameters

@@ -216,7 +216,8 @@ func.func @main(%x: tensor<4x3xTYPE> {scrimp.name = "x", scrimp.input = 0 : i64}
 
 
 def half_precision(folder):
-    """f16 and bf16 parameters train, save and resume in their type; labels may be i32; --precision fp64 widens them."""
+    """Models of f16 and bf16 train in their type, save and resume their masters in f32, those without masters in bf16;
+    labels may be i32; --precision fp64 widens them."""
     random = np.random.RandomState(1)
     np.save(folder / "x.npy", random.randn(8, 3).astype("f2"))
     labels = np.array([0, 1, -1, 3, 4, 2, -1, 1], "i4")
@@ -226,16 +227,21 @@ def half_precision(folder):
     reference = [s["loss"] for s in train_steps(exact, folder / "f64.jsonl", "--steps", "20", *data)]
     close(reference[0], 3 * np.log(5), "three labels at equal odds", 1e-12)
     check(reference[-1] < 0.6 * reference[0], f"the loss does not fall: {reference}")
-    for kind, epsilon in (("f16", 2**-11), ("bf16", 2**-8), ("f32", 2**-24)):
-        flags = ("--verify",) if kind != "f32" else ()
+    for kind, epsilon, *flags in (
+        ("f16", 2**-11, "--verify"),
+        ("bf16", 2**-8, "--verify"),
+        ("bf16", 2**-8, "--verify", "--master", "none", "--moments", "bf16"),
+        ("f32", 2**-24),
+    ):
         program = build(folder, kind, CLASSIFIER.replace("TYPE", kind), *flags)
-        save = folder / f"{kind}-save"
+        save = folder / f"{kind}-{len(flags)}-save"
+        saved = "BF16" if "none" in flags else "F32"
         steps = train_steps(
             program, folder / f"{kind}.jsonl", "--steps", "20", "--save", save, "--save-every", "10", *data
         )
         close([s["loss"] for s in steps], reference, f"losses in {kind}", 32 * epsilon)
         header = (harness.newest(save) / "model.safetensors").read_bytes()
-        check(f'"{kind.upper()}"'.encode() in header, f"parameters of {kind} are saved in another type")
+        check(f'"{saved}"'.encode() in header, f"parameters of {kind}, {flags}, are not saved in {saved}")
         again = train_steps(
             program, folder / f"{kind}-again.jsonl", "--steps", "20", "--resume", save / "step-000010", *data
         )

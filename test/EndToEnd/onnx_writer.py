@@ -45,9 +45,16 @@ def _float(field, number):
     return _varint(field << 3 | 5) + struct.pack("<f", number)
 
 
-def tensor(name, array):
-    """A TensorProto with raw data."""
-    kind = "bool" if array.dtype == bool else array.dtype.str[1:]
+class BFloat16:
+    """An initializer of bfloat16, given as bits (u2)."""
+
+    def __init__(self, bits):
+        self.bits = bits
+
+
+def tensor(name, array, kind=None):
+    """A TensorProto with raw data; `kind` where it is not the array's own."""
+    kind = kind or ("bool" if array.dtype == bool else array.dtype.str[1:])
     return (
         b"".join(_int(1, d) for d in array.shape)
         + _int(2, ELEMENT[kind])
@@ -74,6 +81,8 @@ def _external(name, source):
 
 
 def _initializer(name, array):
+    if isinstance(array, BFloat16):
+        return tensor(name, array.bits, "bf16")
     return _external(name, array) if isinstance(array, External) else tensor(name, np.asarray(array))
 
 

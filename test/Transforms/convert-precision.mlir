@@ -1,7 +1,8 @@
 // RUN: scrimp-opt --scrimp-convert-precision %s | FileCheck %s
+// RUN: scrimp-opt --scrimp-convert-precision=to=f32 %s | FileCheck %s --check-prefix=F32
 // RUN: not scrimp-opt --scrimp-convert-precision=to=f8 %s 2>&1 | FileCheck %s --check-prefix=ERROR
 
-// ERROR: error: cannot convert f32 to 'f8'; f64 is possible
+// ERROR: error: cannot convert all floats to 'f8'; f64 and f32 are possible
 
 // Types and the values of constants become f64: .1 is what it was in f32. Attributes that are no types stay, and so do
 // other types.
@@ -17,6 +18,12 @@
 // CHECK-NEXT:  scrimp.cast %{{.*}} : tensor<2xf64> -> tensor<2xf64>
 // CHECK-NEXT:  scrimp.clip %{{.*}} {high = 1.000000e+00 : f64, low = -1.000000e+00 : f64} : tensor<2xf64>
 // CHECK-NOT:   f32
+
+// F32-LABEL: func.func @main(
+// F32-NOT:   f16
+// F32-COUNT-2: tensor<2xf32>
+// F32:       scrimp.constant dense<[0.0999755859, 1.000000e+00]> : tensor<2xf32>
+// F32-NOT:   f16
 func.func @main(%w: tensor<2xf32> {scrimp.name = "w", scrimp.param = "trainable",
                                    scrimp.init = {kind = "constant", a = 0.5 : f64}},
                 %i: tensor<2xi64> {scrimp.name = "i", scrimp.input = 0 : i64},

@@ -1,5 +1,14 @@
 // RUN: scrimp-opt %s --scrimp-split-batch=micro-batches=2 --canonicalize --cse --split-input-file | FileCheck %s
 // RUN: scrimp-opt %s --scrimp-split-batch=micro-batches=3 --canonicalize --cse --split-input-file | FileCheck %s --check-prefix=THREE
+// RUN: scrimp-opt %s '--scrimp-split-batch=micro-batches=2 accumulate=bf16' --canonicalize --cse --split-input-file | FileCheck %s --check-prefix=NARROW
+
+// Accumulators in 16 bits, where that is asked for: the sum is made in f32 and rounded. A single number stays.
+// NARROW: scrimp.accumulate 2 {{.*}} init(%{{.*}} : tensor<f32>, tensor<5x3xbf16>)
+// NARROW:   %[[DW:.*]] = scrimp.matmul {{.*}} {transpose_a}
+// NARROW:   %[[WIDE:.*]] = scrimp.cast %{{.*}} : tensor<5x3xbf16> -> tensor<5x3xf32>
+// NARROW:   %[[SUM:.*]] = scrimp.add %[[WIDE]], %[[DW]] : tensor<5x3xf32>
+// NARROW:   %[[LOW:.*]] = scrimp.cast %[[SUM]] : tensor<5x3xf32> -> tensor<5x3xbf16>
+// NARROW:   scrimp.yield %{{.*}}, %[[LOW]]
 
 // A masked mean: the count of the whole batch comes before the loop. In it the parts of 4 samples, whose masks are made
 // from their part of the labels; after it the norm and the update, of the complete gradient.

@@ -21,6 +21,10 @@ bool isFusibleMap(Operation *op);
 /// one shape, and the user reads element i for its own element i.
 bool isPointwiseUse(OpOperand &use);
 
+/// The fusible map op whose elements the user reads for its own, itself or through free producers (a cast that widens);
+/// null if there is none.
+Operation *getPointwiseSource(OpOperand &use);
+
 /// A partition of a block's ops into groups that each may become one kernel. An op starts alone; groups stay convex:
 /// no path leaves a group and comes back.
 class FusionGroups {
@@ -50,6 +54,8 @@ public:
 
 private:
   bool pathLeavesAndReturns(unsigned from, unsigned to) const;
+  /// The ops that must come after `op`: its readers, and those that overwrite what it reads.
+  void collectSuccessors(Operation *op, SmallVectorImpl<Operation *> &successors) const;
   void collectUpdates(const Aliases &aliases);
 
   Block &block;

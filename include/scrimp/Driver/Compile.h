@@ -23,9 +23,13 @@ struct CompileOptions {
   std::string optimizer = "adamw";      // sgd, adam, adamw
   bool momentum = false, nesterov = false; // sgd
   bool clipGradNorm = false, skipNonfiniteGrad = false;
+  std::vector<std::string> keepFp32;    // --precision bf16, fp16: layers, modules or parameters: patterns
+  std::string master = "fp32";          // --precision bf16, fp16: how parameters are kept; or none: in 16 bits
+  std::string moments = "fp32";         // states of the optimizer; or bf16
   std::vector<std::string> noDecay;     // parameters without weight decay: patterns, or "1d" for rank 0 and 1
   int64_t microBatches = 0;             // how many make an update; 0: one, or as microBatchSize asks
   int64_t microBatchSize = 0;           // most samples of one; 0: any
+  std::string accumulate = "fp32";      // gradients of micro-batches; or bf16
   std::string batchStats = "whole";     // or per-micro-batch: each has statistics of its own
   bool fuse = true, schedule = true;    // off: for comparison; the bits are the same
   int64_t workers = 0;                  // most threads of the executable; 0: this machine's
@@ -46,6 +50,7 @@ void registerCompilerPasses();
 /// A model on its way: the module and where its first values come from.
 struct Compilation {
   OwningOpRef<ModuleOp> module;
+  CompileOptions options; // with what the model decides where the user did not: the precision
   llvm::StringMap<WeightSource> weights;
   std::vector<CarriedTensor> carried;
 };

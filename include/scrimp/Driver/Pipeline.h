@@ -11,7 +11,16 @@ class OpPassManager;
 namespace mlir::scrimp {
 
 struct TrainPipelineOptions : PassPipelineOptions<TrainPipelineOptions> {
-  Option<bool> fp64{*this, "fp64", llvm::cl::desc("Compute all of the model in f64"), llvm::cl::init(false)};
+  Option<std::string> precision{*this, "precision",
+                                llvm::cl::desc("fp64 or fp32 (all of the model), bf16 or fp16 (activations); "
+                                               "otherwise as the model says"),
+                                llvm::cl::init("")};
+  ListOption<std::string> keepFp32{*this, "keep-fp32",
+                                   llvm::cl::desc("bf16, fp16: layers, modules or parameters that stay in f32")};
+  Option<std::string> master{*this, "master", llvm::cl::desc("bf16, fp16: parameters are kept in fp32, or none"),
+                             llvm::cl::init("fp32")};
+  Option<std::string> moments{*this, "moments", llvm::cl::desc("States of the optimizer: fp32 or bf16"),
+                              llvm::cl::init("fp32")};
   Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("adamw, adam or sgd"), llvm::cl::init("adamw")};
   Option<bool> momentum{*this, "momentum", llvm::cl::desc("sgd: keep a momentum buffer"), llvm::cl::init(false)};
   Option<bool> nesterov{*this, "nesterov", llvm::cl::desc("sgd: Nesterov momentum"), llvm::cl::init(false)};
@@ -24,6 +33,8 @@ struct TrainPipelineOptions : PassPipelineOptions<TrainPipelineOptions> {
                                llvm::cl::init(0)};
   Option<int64_t> microBatchSize{*this, "micro-batch-size", llvm::cl::desc("The most samples of a part"),
                                  llvm::cl::init(0)};
+  Option<std::string> accumulate{*this, "accumulate", llvm::cl::desc("Accumulators of micro-batches: fp32 or bf16"),
+                                 llvm::cl::init("fp32")};
   Option<std::string> batchStats{*this, "batch-stats", llvm::cl::desc("whole, or per-micro-batch"),
                                  llvm::cl::init("whole")};
   Option<bool> fuse{*this, "fuse", llvm::cl::desc("Let ops share kernels"), llvm::cl::init(true)};

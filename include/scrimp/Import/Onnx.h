@@ -28,7 +28,7 @@ struct ImportOptions {
   std::vector<std::string> dataNames;
   /// A graph in which nothing is trainable is no error (scrimp-plan --parameters tells why it is none).
   bool mayTrainNothing = false;
-  /// "": as the file says. "fp64": every float is a double.
+  /// "fp64": every float is a double. Anything else: as the file says, and left to the passes.
   std::string precision;
   /// --follow-links: weights may lie outside the model's folder, where a symbolic link in it leads.
   bool followLinks = false;

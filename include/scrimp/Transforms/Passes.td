@@ -72,6 +72,9 @@ def Autodiff : Pass<"scrimp-autodiff", "::mlir::ModuleOp"> {
     PyTorch, and a warning. Every new op carries its forward op's location under the metadata "gradient". The result is
     cleaned by the canonicalizer and CSE.
 
+    With `loss-scale` the gradients are those of the loss times loss_scale, a scalar of the runtime: so gradients of f16
+    values do not vanish.
+
     Requires: @main with a result `scrimp.output = "loss"` and arguments `scrimp.param = "trainable"`.
     Ensures: @main is renamed @train; after the former results, one per differentiated parameter in the order of
     arguments, with `scrimp.gradient = "its name"` and its type.
@@ -79,6 +82,36 @@ def Autodiff : Pass<"scrimp-autodiff", "::mlir::ModuleOp"> {
     trainable; at an op on the path that has no gradient.
     Example: test/Transforms/autodiff.mlir
   }];
+  let options = [Option<"lossScale", "loss-scale", "bool", "false", "differentiate the loss times a scalar loss_scale">];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
+def MixedPrecision : Pass<"scrimp-mixed-precision", "::mlir::ModuleOp"> {
+  let summary = "Compute from, and store, 16-bit activations and gradients of activations";
+  let description = [{
+    Of a graph in f32, values that depend on data and on parameters (activations and their gradients) are stored in the
+    type `to`. Contractions take 16-bit operands, for which parameters are cast; norms, softmax and reductions read and
+    write 16 bits and compute in f32; what is computed element by element is computed in f32 as long as one kernel does
+    it, and rounded once, where it is stored. Which is which, ops say themselves (PrecisionOp).
+
+    In f32 stay: parameters (the masters, under their names), their gradients (a contraction gives them as it sums them),
+    results of the function; statistics; what depends on data alone (positions, targets) or on parameters alone; what no
+    contraction follows, forward (the loss) or backward; layers that `keep-fp32` names by a pattern over layers,
+    modules or parameters. With `masters=false` the parameters themselves are of the type `to`, apart from those kept.
+
+    Casts are explicit: one that narrows for each value, where it is computed or, of an argument, first read. Widening
+    ones are made in the kernels that read (KernelOp::isFreeInKernel).
+
+    Requires: functions of one block, before parameters become buckets; values in f32 (others keep their types).
+    Ensures: results of functions keep their types; @train and @eval are cast alike.
+    Fails: on another type; on a `keep-fp32` pattern that matches nothing.
+    Example: test/Transforms/mixed-precision.mlir
+  }];
+  let options = [
+    Option<"to", "to", "std::string", [{"bf16"}], "bf16 or f16">,
+    ListOption<"keepFp32", "keep-fp32", "std::string", "layers, modules or parameters that stay in f32: patterns">,
+    Option<"masters", "masters", "bool", "true", "parameters stay in f32">
+  ];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
@@ -88,8 +121,9 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
     Parameters become flat buckets, one per element type for those that are updated and one for the others (frozen, or
     without a gradient), which have no state: arguments `bucket.trainable.f32` with a table `scrimp.members` of {name,
     offset (elements, a multiple of 64 bytes), shape, group, aliases, init, reason}; members that decay come first. The
-    states of a bucket ("exp_avg", ...) are buckets of the same layout, initially 0, in f32 for f16 and bf16. Parameters
-    are read through scrimp.view and replaced through scrimp.pack. @eval, if there, reads the same buckets.
+    states of a bucket ("exp_avg", ...) are buckets of the same layout, initially 0, in f32 for f16 and bf16, or in bf16
+    with `states=bf16`. What is kept in bf16 is rounded by chance (scrimp.stochastic_round), keyed by seed, step, name and
+    element. Parameters are read through scrimp.view and replaced through scrimp.pack. @eval, if there, reads the same buckets.
 
     The rules are PyTorch's (torch.optim.SGD, Adam, AdamW), built of elementwise ops on each member's flat view, with
     hyperparameters as scalar arguments in the widest compute type among the parameters. A switch that is off builds
@@ -99,8 +133,9 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
     Each update comes as early as it may: right after the gradient, or after the last reader of the old parameter, so that
     the gradient can be freed within the backward pass. With `clip-grad-norm` all come after the norm, their gradients
     scaled by min(1, clip_norm / (norm + 1e-6)); with `wait-for-norm` they come after it unscaled, and the output is a
-    gate (scrimp.gate). The output `grad_norm` (f64) is the norm before clipping, over every element of every gradient
-    once; squares are summed in f64 in the order of the updates. The sum is checked (scrimp.check_finite) after each
+    gate (scrimp.gate). With `loss-scale` gradients are those of the loss times the scalar loss_scale: norm and updates take
+    them times the scalar `unscale`, and updates wait for the norm. The output `grad_norm` (f64) is the norm before clipping,
+    over every element of every gradient once; squares are summed in f64 in the order of the updates. The sum is checked (scrimp.check_finite) after each
     parameter, which tells the first whose gradient is not finite.
 
     Requires: @train from scrimp-autodiff (results with scrimp.gradient).
@@ -117,6 +152,8 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
     Option<"decay", "decay", "bool", "true", "apply weight decay (scalar weight_decay or decay_factor)">,
     Option<"clipGradNorm", "clip-grad-norm", "bool", "false", "clip by the global norm (scalar clip_norm)">,
     Option<"waitForNorm", "wait-for-norm", "bool", "false", "no update comes before the norm; clipping implies it">,
+    Option<"lossScale", "loss-scale", "bool", "false", "gradients are scaled (scalar unscale)">,
+    Option<"states", "states", "std::string", [{"f32"}], "the type of states: f32 (f64 for f64 parameters) or bf16">,
     ListOption<"noDecay", "no-decay", "std::string", "parameters without weight decay: patterns, or 1d for rank 0 and 1">
   ];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
@@ -127,7 +164,8 @@ def SplitBatch : Pass<"scrimp-split-batch", "::mlir::ModuleOp"> {
   let description = [{
     What works on samples moves into a scrimp.accumulate over `micro-batches` pieces of the batch; what depends on data
     alone and needs the whole batch (a count of valid tokens) is computed before it, and what needs complete sums (the
-    norm, clipping, updates, a quotient of sums) after it. Accumulators start from 0 and are f32 for f16 and bf16. Where
+    norm, clipping, updates, a quotient of sums) after it. Accumulators start from 0 and are f32 for f16 and bf16; with
+    `accumulate=bf16` those of f32 are bf16, apart from single numbers. Where
     the count does not divide the batch, the first pieces have one sample more: two loops on the same accumulators.
     Random ops draw by the global index of a sample, so masks are those of the whole batch.
 
@@ -145,6 +183,7 @@ def SplitBatch : Pass<"scrimp-split-batch", "::mlir::ModuleOp"> {
   let options = [
     Option<"microBatches", "micro-batches", "int64_t", "0", "How many pieces; 0: as the size asks, or one">,
     Option<"microBatchSize", "micro-batch-size", "int64_t", "0", "The most samples of a piece; 0: any">,
+    Option<"accumulate", "accumulate", "std::string", [{"f32"}], "what sums are kept in: f32 (f64 for f64), or bf16">,
     Option<"batchStats", "batch-stats", "std::string", [{"whole"}],
            "whole: batch normalisation does not split; per-micro-batch: each piece has statistics of its own">
   ];
@@ -185,16 +224,16 @@ def AnnotateBatch : Pass<"scrimp-annotate-batch", "::mlir::func::FuncOp"> {
 def ConvertPrecision : Pass<"scrimp-convert-precision", "::mlir::ModuleOp"> {
   let summary = "Compute in another float type what was f32 or narrower";
   let description = [{
-    Every tensor type of f32, f16 or bf16 becomes the type `to`: arguments, results and constants (whose values are then
-    the narrower values, exactly). f64 attributes, names, roles and other types stay. Training in fp64 is how logic is
-    compared with a framework to 1e-10.
+    Every tensor type of a float narrower than `to` becomes the type `to`: arguments, results and constants (whose values
+    are then the narrower values, exactly). f64 attributes, names, roles and other types stay. Training in fp64 is how
+    logic is compared with a framework to 1e-10; f32 is what scrimp-mixed-precision starts from.
 
     Requires: nothing; runs at any graph level, before memory is planned.
-    Ensures: no value of a tensor type of f32, f16 or bf16 is left.
-    Fails: if `to` is not f64.
+    Ensures: no value of a tensor type of a narrower float is left.
+    Fails: if `to` is neither f64 nor f32.
     Example: test/Transforms/convert-precision.mlir
   }];
-  let options = [Option<"to", "to", "std::string", [{"f64"}], "the float type: f64">];
+  let options = [Option<"to", "to", "std::string", [{"f64"}], "the float type: f64 or f32">];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
@@ -203,7 +242,7 @@ def WidenLibraryOps : Pass<"scrimp-widen-library-ops", "::mlir::ModuleOp"> {
   let description = [{
     The runtime's library knows f32 and f64. An op that is a library call and has operands or results of a narrower float
     gets them cast to f32 on the way in and back on the way out: sums are kept in f32 and rounded once, as generated code
-    does it. f32 results of such an op (a log-sum-exp) stay as they are.
+    does it. f32 results of such an op (a log-sum-exp, a weight's gradient) stay as they are.
 
     Requires: nothing; runs at any graph level, before kernels are formed, since casts are kernels.
     Ensures: no library call has operands or results of f16 or bf16.
