@@ -41,6 +41,24 @@ template <typename Op> LogicalResult arithmetic(NodeBuilder &b) {
   return binary<Op>(b);
 }
 
+/// torch's exporter adds a boolean mask as it is where attention has dropout (opset 23): it means 0 where it is true,
+/// -inf elsewhere.
+LogicalResult addition(NodeBuilder &b) {
+  if (failed(b.require(0, 2)))
+    return failure();
+  Value scores = b.input(0), mask = b.input(1);
+  if (!b.isFrom({"aten.scaled_dot_product_attention"}) || !isFloatTensor(scores) ||
+      !tensorType(mask).getElementType().isInteger(1))
+    return arithmetic<AddOp>(b);
+  auto type = RankedTensorType::get(shapeOf(mask), tensorType(scores).getElementType());
+  double infinity = std::numeric_limits<double>::infinity();
+  mask = b.make<SelectOp>(mask, b.splat(type, 0), b.splat(type, -infinity));
+  FailureOr<SmallVector<Value>> operands = b.broadcastTogether({scores, mask});
+  if (failed(operands))
+    return failure();
+  return b.result(b.make<AddOp>((*operands)[0], (*operands)[1]));
+}
+
 template <Predicate predicate> LogicalResult compare(NodeBuilder &b) {
   if (failed(b.require(0, 2)))
     return failure();
@@ -241,6 +259,10 @@ LogicalResult cast(NodeBuilder &b) {
   Type type = elementTypeOf(b.intAttr("to", 0), b.graph.context);
   if (!type)
     return b.error() << "a cast to " << dataTypeName(b.intAttr("to", 0)) << " is not supported";
+  // torch has these for f32 alone, and rounds a double on the way in.
+  if (type.isF32() && tensorType(b.input(0)).getElementType().isF64() &&
+      b.isFrom({"aten.celu", "aten.isinf", "aten.isposinf", "aten.isneginf"}))
+    return b.result(b.input(0));
   return castTo(b, b.graph.widen(type));
 }
 
@@ -397,7 +419,7 @@ LogicalResult tan(NodeBuilder &b) {
 }
 
 const OpEntry kOps[] = {
-    {"Add", "", 7, 0, arithmetic<AddOp>},
+    {"Add", "", 7, 0, addition},
     {"Sub", "", 7, 0, arithmetic<SubOp>},
     {"Mul", "", 7, 0, arithmetic<MulOp>},
     {"Div", "", 7, 0, arithmetic<DivOp>},

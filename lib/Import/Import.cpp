@@ -6,6 +6,8 @@
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::scrimp;
 using namespace mlir::scrimp::onnx_import;
@@ -73,9 +75,13 @@ LogicalResult Importer::readMetadata() {
     return std::nullopt;
   };
   if (auto scalars = object("scrimp.scalars"))
-    for (auto &[key, value] : *scalars)
+    for (auto &[key, value] : *scalars) {
       if (std::optional<double> number = value.getAsNumber())
         graph.scalars[key.str()] = *number;
+      if (const llvm::json::Array *list = value.getAsArray())
+        for (const llvm::json::Value &each : *list)
+          graph.lists[key.str()].push_back(each.getAsNumber().value_or(std::nan("")));
+    }
   if (auto modes = object("scrimp.modes"))
     for (auto &[key, value] : *modes)
       if (llvm::json::Object *mode = value.getAsObject())

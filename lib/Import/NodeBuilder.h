@@ -31,6 +31,7 @@ public:
   llvm::StringMap<StringRef> traced;
   /// Exact values of constants and attributes that the file holds rounded (scrimp.scalars).
   std::map<std::string, double> scalars;
+  std::map<std::string, std::vector<double>> lists; // of several
   /// Entries of scrimp.modes by module scope.
   std::map<std::string, llvm::json::Object> modes;
   /// What becomes of running statistics and counters, by their value at the start of the step.

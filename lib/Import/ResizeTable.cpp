@@ -15,6 +15,7 @@ struct Resampling {
   std::string mode, coordinates, nearest;
   double cubic = -0.75; // the coefficient a
   bool antialias = false, excludeOutside = false;
+  bool inFloats = false; // nearest, as torch finds it: (x + offset) * (1 / scale) in f32, whatever the type
 };
 
 /// Input elements, in order, and their weights, as many for every output element; indices lie inside the input.
@@ -54,6 +55,14 @@ double roundNearest(StringRef how, double x) {
   return how == "round_prefer_ceil" ? std::floor(x + 0.5) : std::ceil(x - 0.5);
 }
 
+/// The nearest input element.
+double nearestOf(const Resampling &how, const Lengths &n, double x) {
+  if (!how.inFloats)
+    return roundNearest(how.nearest, sourceOf(how, n, x));
+  float offset = how.coordinates == "asymmetric" ? 0.0f : 0.5f;
+  return std::floor((static_cast<float>(x) + offset) * static_cast<float>(1 / n.scale));
+}
+
 /// The interpolation kernel at a distance: a triangle, or Keys' cubic convolution (1981) with the coefficient `a`.
 double kernelAt(const Resampling &how, double distance) {
   double d = std::abs(distance), a = how.cubic;
@@ -75,7 +84,7 @@ Taps tapsOf(const Resampling &how, const Lengths &n) {
   taps.weight.assign(count, std::vector<double>(n.out, 1));
   for (int64_t x = 0; x < n.out; ++x) {
     double source = sourceOf(how, n, static_cast<double>(x)), sum = 0;
-    double base = how.mode == "nearest" ? roundNearest(how.nearest, source) : std::floor(source);
+    double base = how.mode == "nearest" ? nearestOf(how, n, static_cast<double>(x)) : std::floor(source);
     for (int64_t t = 0; t < count; ++t) {
       int64_t i = static_cast<int64_t>(base) + first + t;
       taps.index[t][x] = std::clamp<int64_t>(i, 0, n.in - 1);
@@ -111,6 +120,25 @@ Value resample(NodeBuilder &b, Value x, int64_t axis, const Resampling &how, con
   return sum;
 }
 
+/// The simplest fraction in [low, high] (a step of the Stern-Brocot tree for each level of the continued fraction).
+std::pair<double, double> simplestFraction(double low, double high, unsigned depth = 0) {
+  double whole = std::floor(low);
+  if (whole == low || depth == 40)
+    return {whole, 1};
+  if (whole + 1 <= high)
+    return {whole + 1, 1};
+  auto [numerator, denominator] = simplestFraction(1 / (high - whole), 1 / (low - whole), depth + 1);
+  return {whole * numerator + denominator, numerator};
+}
+
+/// What a factor is meant to be that the file holds as a float: 1.7 or 1/3, by which torch multiplied, and not the
+/// float below or above, with which another element is the nearest and another length is rounded down to.
+double meantBy(float factor) {
+  double up = std::nextafter(factor, INFINITY), down = std::nextafter(factor, 0.0f), value = factor;
+  auto [numerator, denominator] = simplestFraction((value + down) / 2, (value + up) / 2);
+  return numerator / denominator;
+}
+
 /// The lengths of the resized axes, by the inputs `scales` or `sizes`.
 FailureOr<SmallVector<Lengths>> readLengths(NodeBuilder &b, ArrayRef<int64_t> axes) {
   ArrayRef<int64_t> shape = shapeOf(b.input(0));
@@ -127,9 +155,13 @@ FailureOr<SmallVector<Lengths>> readLengths(NodeBuilder &b, ArrayRef<int64_t> ax
   if (values->size() != static_cast<int64_t>(axes.size()) || values->isFloat() == bySizes)
     return b.error() << what << " is " << values->getType() << ", expected " << axes.size()
                      << (bySizes ? " integers" : " floats");
+  auto exact = b.graph.lists.find(b.node.inputs[from]);
+  bool isExact = exact != b.graph.lists.end() && exact->second.size() == axes.size();
   SmallVector<Lengths> lengths;
   for (auto [i, axis] : llvm::enumerate(axes)) {
-    double in = static_cast<double>(shape[axis]), value = values->asDouble(i);
+    double in = static_cast<double>(shape[axis]), value = isExact ? exact->second[i] : values->asDouble(i);
+    if (!bySizes && !isExact && value > 0 && value < 1 << 30)
+      value = meantBy(static_cast<float>(value));
     double scale = bySizes ? value / in : value, resized = bySizes ? value : value * in;
     if (!(scale > 0 && resized >= 1 && resized < 1 << 30))
       return b.error() << "axis " << axis << " of " << shape[axis] << " elements would have " << resized;
@@ -161,6 +193,8 @@ LogicalResult resize(NodeBuilder &b) {
   how.mode = b.stringAttr("mode", "nearest");
   how.coordinates = b.stringAttr("coordinate_transformation_mode", "half_pixel");
   how.nearest = b.stringAttr("nearest_mode", "round_prefer_floor");
+  how.inFloats =
+      (how.coordinates == "asymmetric" && how.nearest == "floor") || b.isFrom({"aten._upsample_nearest_exact"});
   how.cubic = b.floatAttr("cubic_coeff_a", -0.75);
   how.antialias = b.intAttr("antialias", 0) && how.mode != "nearest";
   how.excludeOutside = b.intAttr("exclude_outside", 0);

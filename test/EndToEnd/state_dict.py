@@ -165,6 +165,28 @@ def carried(folder):
     )
 
 
+def signed(folder):
+    """torch's dynamo exporter tells by its signature which buffers the state_dict holds, read by a node or not."""
+    stored = {"w": np.array([1.0, 2.0], np.float32), "scale": np.array([0.5, 2.0], np.float32), "count": np.array(7)}
+    entries = ["p_w: PARAMETER target='w'"]
+    entries += [f"b_{n}: BUFFER target='{n}' persistent={n != 'shift'}" for n in ("scale", "count", "shift")]
+    signature = "\n".join(["", "# inputs", *entries, "", "# outputs", "loss: USER_OUTPUT", ""])
+    nodes = [node("Mul", ["w", "scale"], ["a"]), node("Add", ["a", "shift"], ["b"]), total("b")]
+    file = folder / "signed.onnx"
+    file.write_bytes(
+        model(
+            nodes,
+            [],
+            [value("loss", "f4", [])],
+            {**stored, "shift": np.ones(2, np.float32)},
+            metadata=[("pkg.torch.export.ExportedProgram.graph_signature", signature)],
+        )
+    )
+    compile_model(file, folder / "train", *SGD)
+    train(folder / "train", "--steps", "1", "--lr", "1", "--save", folder / "save")
+    same(harness.weights(folder / "save"), stored | {"w": np.array([0.5, 0.0], np.float32)}, "a checkpoint")
+
+
 def two(folder, names=("fc.weight", "fc.bias"), **options):
     """A model of two vectors under these names."""
     kinds = {n: {"kind": "parameter"} for n in names}
@@ -417,4 +439,4 @@ def losses(folder):
 
 
 if __name__ == "__main__":
-    harness.main([padding, carried, prefixes, pickles, links, patterns, unused, losses])
+    harness.main([padding, carried, signed, prefixes, pickles, links, patterns, unused, losses])

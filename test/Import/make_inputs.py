@@ -172,6 +172,38 @@ def fx(name, op, *arguments):
     return f"%{name} : [num_users=1] = call_function[target=torch.ops.aten.{op}](args = ({', '.join(arguments)}), kwargs = {{}})"
 
 
+def torch_forms():
+    """What torch's exporter writes and does not mean: bounds of cosine_similarity's norms, doubles through f32, a boolean
+    mask that is added, factors of a resize in f32."""
+    double = TensorProto.DOUBLE
+    clamp = fx("clamp_min", "clamp_min.Tensor", "%clone_1", "%scalar_tensor")
+    scores = "scaled_dot_product_attention.default"
+    marked = traced(node("Clip", ["a", "one"], ["b"]), "", fx("clamp_min_2", "clamp_min.Tensor", "%a", "%b"))
+    prop = marked.metadata_props.add()
+    prop.key, prop.value = "scrimp.straight_through", "1"
+    save("torch-forms", [
+        traced(node("Clip", ["w", "one"], ["a"]), "", clamp), marked,
+        traced(node("Clip", ["b", "one"], ["c"]), "", fx("clamp_min_3", "clamp_min.Tensor", "%clone", "%other")),
+        traced(node("Cast", ["c"], ["c32"], to=FLOAT), "", fx("celu", "celu.default", "%c", "0.5")),
+        traced(node("Celu", ["c32"], ["d32"], alpha=.5), "", fx("celu", "celu.default", "%c", "0.5")),
+        traced(node("Cast", ["d32"], ["d"], to=double), "", fx("celu", "celu.default", "%c", "0.5")),
+        traced(node("Add", ["d", "mask"], ["e"]), "", fx("attention", scores, "%q", "%k", "%v", "%mask", "0.1")),
+        node("Softmax", ["e"], ["f"]), node("ReduceSum", ["f"], ["loss"], keepdims=0)],
+         [value("mask", [3, 4], TensorProto.BOOL)], [value("loss", [], double)],
+         [tensor("w", np.zeros((3, 4))), tensor("one", np.array(1.))], opset=18)
+    # 6 elements by 1.6 are 9; the last is the one at 8 / 1.6 = 5, which 8 / float(1.6) falls short of.
+    factors = node("Constant", [], ["factors"], value_floats=[1.6])
+    picked = [factors, node("Resize", ["x", "", "factors"], ["large"], mode="nearest", nearest_mode="floor", axes=[0],
+                            coordinate_transformation_mode="asymmetric"),
+              node("Mul", ["large", "w"], ["y"]), node("ReduceSum", ["y"], ["loss"], keepdims=0)]
+    for name, exact in (("", ()), ("-exact", (("scrimp.scalars", '{"factors": [1.65]}'),))):
+        save(f"resize-factor{name}", picked, [value("x", [6])], [LOSS], [tensor("w", np.ones(9, np.float32))],
+             opset=18, metadata=exact)
+    # .7 of 10 are 7, though float(.7) is less.
+    save("resize-down", [node("Constant", [], ["factors"], value_floats=[.7]), *picked[1:]], [value("x", [10])], [LOSS],
+         [tensor("w", np.ones(7, np.float32))], opset=18)
+
+
 def signature_file(name, nodes, inputs, initializers, entries, folded=(), signature=None, outputs=(LOSS,), opset=18):
     """A model as torch's dynamo exporter writes it: entries are (FX name, kind, target)."""
     graph = helper.make_graph(list(nodes), "graph", list(inputs), list(outputs), list(initializers))
@@ -321,4 +353,5 @@ if __name__ == "__main__":
     HERE.mkdir(exist_ok=True)
     malformed()
     meanings()
+    torch_forms()
     signatures()

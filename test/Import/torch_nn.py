@@ -353,6 +353,9 @@ for mode, x in (("nearest", x4), ("nearest-exact", x4), ("bilinear", x4), ("bicu
         case(f"Upsample{spatial}({mode},{kwargs})", one(nn.Upsample, mode=mode, **kwargs), x)
         if "linear" in mode or "cubic" in mode:
             case(f"Upsample{spatial}({mode},corners,{kwargs})", one(nn.Upsample, mode=mode, align_corners=True, **kwargs), x)
+for mode in ("nearest", "nearest-exact", "bilinear"):
+    for factor in (1.7, 0.7, 1 / 3, 2 ** 0.5):
+        case(f"Upsample2({mode},edges,{factor:.3})", one(nn.Upsample, mode=mode, scale_factor=factor), images(1, 1, 10, 33))
 for mode in ("bilinear", "bicubic"):
     for corners in (False, True):
         case(f"F.interpolate({mode},antialias,{corners})", call(F.interpolate, size=(4, 3), mode=mode, align_corners=corners, antialias=True), x4)
@@ -485,6 +488,10 @@ class Buffered(nn.Module):
 # --- Running -------------------------------------------------------------------------------------------------------------
 
 
+# torch's gradients have float(1 / 6) and float(1 / alpha), whatever the type.
+BOUNDS = {"Hardsigmoid({})": 1e-8, "CELU({'alpha': 0.3})": 1e-8}
+
+
 def run(name, compiler, folder):
     """('ok' | 'refused' | 'WRONG', what)."""
     make, inputs, data = CASES[name]
@@ -539,7 +546,7 @@ def run(name, compiler, folder):
         off = (saved[n].double() - expected.double()).abs().max().item() / scale if expected.numel() else 0.0
         if not off <= worst:
             worst, where = off, n
-    return ("ok" if worst < 1e-9 else "WRONG"), f"{where} is off by {worst:.1e}; {notes}"
+    return ("ok" if worst < BOUNDS.get(name, 1e-9) else "WRONG"), f"{where} is off by {worst:.1e}; {notes}"
 
 
 def main():
