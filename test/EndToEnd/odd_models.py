@@ -227,25 +227,25 @@ def half_precision(folder):
     reference = [s["loss"] for s in train_steps(exact, folder / "f64.jsonl", "--steps", "20", *data)]
     close(reference[0], 3 * np.log(5), "three labels at equal odds", 1e-12)
     check(reference[-1] < 0.6 * reference[0], f"the loss does not fall: {reference}")
-    for kind, epsilon, *flags in (
-        ("f16", 2**-11, "--verify"),
-        ("bf16", 2**-8, "--verify"),
-        ("bf16", 2**-8, "--verify", "--master", "none", "--moments", "bf16"),
-        ("f32", 2**-24),
+    for name, kind, epsilon, *flags in (
+        ("f16", "f16", 2**-11, "--verify"),
+        ("bf16", "bf16", 2**-8, "--verify"),
+        ("none", "bf16", 2**-8, "--verify", "--master", "none", "--moments", "bf16"),
+        ("f32", "f32", 2**-24),
     ):
-        program = build(folder, kind, CLASSIFIER.replace("TYPE", kind), *flags)
-        save = folder / f"{kind}-{len(flags)}-save"
-        saved = "BF16" if "none" in flags else "F32"
+        program = build(folder, name, CLASSIFIER.replace("TYPE", kind), *flags)
+        save = folder / f"{name}-save"
+        saved = "BF16" if name == "none" else "F32"
         steps = train_steps(
-            program, folder / f"{kind}.jsonl", "--steps", "20", "--save", save, "--save-every", "10", *data
+            program, folder / f"{name}.jsonl", "--steps", "20", "--save", save, "--save-every", "10", *data
         )
-        close([s["loss"] for s in steps], reference, f"losses in {kind}", 32 * epsilon)
+        close([s["loss"] for s in steps], reference, f"losses in {name}", 32 * epsilon)
         header = (harness.newest(save) / "model.safetensors").read_bytes()
-        check(f'"{saved}"'.encode() in header, f"parameters of {kind}, {flags}, are not saved in {saved}")
+        check(f'"{saved}"'.encode() in header, f"parameters of {name} are not saved in {saved}")
         again = train_steps(
-            program, folder / f"{kind}-again.jsonl", "--steps", "20", "--resume", save / "step-000010", *data
+            program, folder / f"{name}-again.jsonl", "--steps", "20", "--resume", save / "step-000010", *data
         )
-        check([s["loss"] for s in again] == [s["loss"] for s in steps[10:]], f"{kind} resumed is another run")
+        check([s["loss"] for s in again] == [s["loss"] for s in steps[10:]], f"{name} resumed is another run")
 
 
 def exported(folder):

@@ -23,9 +23,9 @@
 // CHECK-NEXT: %[[G:.*]] = scrimp.after %[[NORM]], %{{.*}}
 // CHECK:      %[[U32:.*]] = scrimp.cast %[[U]] : tensor<f64> -> tensor<f32>
 // CHECK-NEXT: %[[UB:.*]] = scrimp.broadcast %[[U32]]
-// CHECK-NEXT: scrimp.mul %{{.*}}, %[[UB]] : tensor<3xf32>
-// CHECK:      scrimp.stochastic_round %{{.*}}, %[[SEED]], %[[STEP]], %{{.*}} {batch_dim = -1 : i64, key = [[W:-?[0-9]+]] : i64, samples = 1 : i64} : tensor<3xf32> -> tensor<3xbf16>
-// CHECK-NOT:  key = [[W]] :
+// CHECK-NEXT: scrimp.mul %{{.*}}, %[[UB]] : tensor<1xf32>
+// CHECK:      scrimp.stochastic_round %{{.*}}, %[[SEED]], %[[STEP]], %{{.*}} {batch_dim = -1 : i64, key = [[V:-?[0-9]+]] : i64, samples = 1 : i64} : tensor<1xf32> -> tensor<1xbf16>
+// CHECK-NOT:  key = [[V]] :
 
 // The coefficient of clipping and the scale are one factor.
 // CLIP:       %[[SCALED:.*]] = scrimp.sqrt %{{.*}} : tensor<f64>
