@@ -83,7 +83,7 @@ inputs = (torch.zeros(2, 3, 224, 224), torch.zeros(2, dtype=torch.int64)) if kin
 tool.export(model.train(), inputs, path, loss="cross_entropy", dynamic_batch=True, weights=False)
 """
 
-BATCH = 16
+BATCH = 8
 
 
 def tool(name):
