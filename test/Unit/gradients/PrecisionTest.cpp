@@ -31,7 +31,8 @@ static const char *const kMoreCases[] = {
       %5 = scrimp.sum_squares %flat : tensor<12xf64> -> tensor<1xf64>
       return %x : tensor<4x3xf64> })"};
 
-/// Collects ops as one function in the type `low` of their own operands' values, so that one compilation serves all.
+/// Collects ops, each with the values of its operands rounded to the type `low`, as one function: one compilation serves
+/// all.
 class LowOps {
 public:
   LowOps(MLIRContext &context, Type low) : low(low), module(ModuleOp::create(UnknownLoc::get(&context))) {
@@ -76,10 +77,11 @@ public:
 
   /// Compiles and compares.
   void run() {
-    ASSERT_TRUE(succeeded(mlir::verify(*module)));
-    Operation *terminator = func::ReturnOp::create(builderAtEnd(), module->getLoc(), results);
+    OpBuilder end = builderAtEnd();
+    Operation *terminator = func::ReturnOp::create(end, module->getLoc(), results);
     main.setType(Builder(low.getContext())
                      .getFunctionType(main.getBody().front().getArgumentTypes(), terminator->getOperandTypes()));
+    ASSERT_TRUE(succeeded(mlir::verify(*module)));
     PassManager passes(low.getContext());
     passes.addPass(createFormKernels({/*fuse=*/false}));
     ASSERT_TRUE(succeeded(passes.run(*module)));
@@ -111,8 +113,12 @@ private:
         state = state * 6364136223846793005u + 1442695040888963407u;
         return from + (to - from) * static_cast<double>(state >> 11) * 0x1p-53;
       };
-      llvm::generate(value.floats(), draw);
-      llvm::generate(value.ints(), [&] { return static_cast<int64_t>(draw()); });
+      if (value.isFloat())
+        for (double &element : value.floats())
+          element = draw();
+      else
+        for (int64_t &element : value.ints())
+          element = static_cast<int64_t>(draw());
       values[argument] = value;
     }
     ASSERT_TRUE(succeeded(evalFunction(function, inputs, outputs, Rounding::Exact,
