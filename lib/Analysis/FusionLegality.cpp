@@ -14,6 +14,16 @@ bool mlir::scrimp::isStoredConstant(Operation *op) {
   return op->hasTrait<OpTrait::ConstantLike>() && !isFreeProducer(op);
 }
 
+bool mlir::scrimp::becomesKernel(Operation *op) {
+  auto kernel = dyn_cast<KernelOp>(op);
+  return kernel && !isStoredConstant(op) &&
+         (kernel.getKernelFamily() == KernelFamily::Map || kernel.getKernelFamily() == KernelFamily::Rows);
+}
+
+bool mlir::scrimp::mustBeStored(Operation *op) {
+  return !isFreeProducer(op) || llvm::any_of(op->getUsers(), [](Operation *user) { return !becomesKernel(user); });
+}
+
 bool mlir::scrimp::isFusibleMap(Operation *op) {
   return op && isMap(op) && !isFreeProducer(op) && !isStoredConstant(op);
 }
@@ -56,7 +66,6 @@ FusionGroups::FusionGroups(Block &block, const Aliases &aliases) : block(block) 
   collectUpdates(aliases);
 }
 
-/// The places that `op` reads, seen through free producers, which its kernel will copy.
 static void collectReads(Operation *op, const Aliases &aliases, SmallVectorImpl<Place> &reads) {
   for (Value operand : op->getOperands()) {
     Operation *source = operand.getDefiningOp();
@@ -66,6 +75,12 @@ static void collectReads(Operation *op, const Aliases &aliases, SmallVectorImpl<
     }
     reads.push_back(aliases.getPlace(operand));
   }
+}
+
+SmallVector<Place> mlir::scrimp::getReads(Operation *op, const Aliases &aliases) {
+  SmallVector<Place> reads;
+  collectReads(op, aliases, reads);
+  return reads;
 }
 
 void FusionGroups::collectUpdates(const Aliases &aliases) {
@@ -84,9 +99,7 @@ void FusionGroups::collectUpdates(const Aliases &aliases) {
         }
       }
     }
-    SmallVector<Place> reads;
-    collectReads(&op, aliases, reads);
-    for (Place place : reads)
+    for (Place place : getReads(&op, aliases))
       readers[place.storage].emplace_back(place, &op);
   }
 }

@@ -27,12 +27,20 @@ static LogicalResult verifyBody(Operation *op, Block &body, ArrayRef<Type> argum
   return success();
 }
 
+/// Over all iterations.
+static int64_t sumOverBody(BodyOp op, function_ref<int64_t(CostOp)> costOf) {
+  int64_t sum = 0;
+  for (auto inner : op.getBodyBlock().getOps<CostOp>())
+    sum += costOf(inner);
+  return sum * op.getIterations();
+}
+
 static int64_t bodyFlops(BodyOp op) {
-  int64_t flops = 0;
-  for (Operation &inner : op.getBodyBlock())
-    if (auto cost = dyn_cast<CostOp>(inner))
-      flops += cost.getFlops();
-  return flops * op.getIterations();
+  return sumOverBody(op, [](CostOp inner) { return inner.getFlops(); });
+}
+
+static int64_t bodyMovedBytes(BodyOp op) {
+  return sumOverBody(op, [](CostOp inner) { return inner.getMovedBytes(); });
 }
 
 /// How results of a body op lie: result r in the bytes of the operand that it carries.
@@ -100,6 +108,7 @@ LogicalResult AccumulateOp::verify() {
 Block &AccumulateOp::getBodyBlock() { return getBody().front(); }
 int64_t AccumulateOp::getIterations() { return getCount(); }
 int64_t AccumulateOp::getFlops() { return bodyFlops(*this); }
+int64_t AccumulateOp::getMovedBytes() { return bodyMovedBytes(*this); }
 bool AccumulateOp::hasCode() { return true; }
 std::optional<Tie> AccumulateOp::getTie(unsigned result) { return carriedTie(*this, result); }
 
@@ -261,6 +270,7 @@ LogicalResult ConditionalOp::verify() {
 Block &ConditionalOp::getBodyBlock() { return getBody().front(); }
 int64_t ConditionalOp::getIterations() { return 1; }
 int64_t ConditionalOp::getFlops() { return bodyFlops(*this); }
+int64_t ConditionalOp::getMovedBytes() { return bodyMovedBytes(*this); }
 bool ConditionalOp::hasCode() { return true; }
 std::optional<Tie> ConditionalOp::getTie(unsigned result) { return carriedTie(*this, result); }
 std::optional<unsigned> ConditionalOp::getConditionOperand() { return 0; }

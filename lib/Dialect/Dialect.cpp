@@ -57,6 +57,17 @@ LogicalResult mlir::scrimp::verifyAcc(Operation *op, Value acc) {
   return success();
 }
 
+int64_t mlir::scrimp::defaultMovedBytes(Operation *op) {
+  if (isViewLike(op))
+    return 0;
+  int64_t bytes = 0;
+  for (Value operand : llvm::SmallDenseSet<Value>(op->operand_begin(), op->operand_end()))
+    bytes += bytesOf(operand);
+  for (Value result : op->getResults())
+    bytes += bytesOf(result);
+  return bytes;
+}
+
 bool mlir::scrimp::isSplatOf(Attribute value, std::optional<double> expected) {
   auto splat = dyn_cast_or_null<SplatElementsAttr>(value);
   if (!splat || !expected)

@@ -2,6 +2,7 @@
 
 #include "scrimp/Analysis/Aliases.h"
 #include "scrimp/Support/Messages.h"
+#include "scrimp/Transforms/RematPolicy.h"
 
 #include "llvm/Support/Path.h"
 
@@ -113,6 +114,22 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
                  "part by its own statistics, as a loop in PyTorch would)")
       ->check(CLI::IsMember({"whole", "per-micro-batch"}))
       ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--remat",
+         [&options](const std::string &text) {
+           if (llvm::Expected<RematPolicy> policy = RematPolicy::parse(text); !policy)
+             throw CLI::ValidationError("--remat", llvm::toString(policy.takeError()));
+           options.remat = text;
+         },
+         "What the backward pass computes again instead of keeping it; the bits are the same. none; selective: norms, "
+         "activations and the like, about a third of the memory of a transformer's layers for some 2% of the time; full: "
+         "all of a block but its input, most of the memory for a third of the time; min-cut: as PyTorch's partitioner; "
+         "tradeoff=SECONDS_PER_BYTE: the least time at this price of memory; save=GLOB,... or recompute=GLOB,...: by "
+         "names of ops, as --report lists them")
+      ->type_name("POLICY");
+  app.add_option("--block", options.blocks,
+                 "Modules that are one block to --remat: glob patterns ('transformer.h.*'); default: the numbered ones")
+      ->type_name("PATTERN");
   app.add_option("--workers", options.workers, "Most threads of the executable (default: this machine's)")
       ->check(CLI::Range(1, 4096)); // what a program may say
   app.add_flag("!--no-fuse", options.fuse, "One kernel per op, for comparison: the bits are the same");

@@ -77,7 +77,11 @@ void mlir::scrimp::buildTrainPipeline(OpPassManager &manager, const TrainPipelin
 
   //===-- The plan ------------------------------------------------------------------------------------------------===//
   manager.addPass(createWidenLibraryOps());
-  // Bits are decided from here on: what follows only groups, orders and places.
+  // Bits are decided from here on: what follows only repeats, groups, orders and places.
+  RematerializeOptions remat;
+  remat.policy = options.remat;
+  remat.blocks.assign(options.blocks.begin(), options.blocks.end());
+  manager.addPass(createRematerialize(remat));
   manager.addPass(createFormKernels({options.fuse}));
   // Fusion may have carried an op past the update of what it reads; keep-order undoes that and no more.
   ScheduleOptions schedule;
@@ -105,6 +109,8 @@ void mlir::scrimp::buildPipeline(PassManager &manager, const CompileOptions &opt
   pipeline.microBatchSize = options.microBatchSize;
   pipeline.batchStats = options.batchStats;
   pipeline.accumulate = options.accumulate;
+  pipeline.remat = options.remat;
+  pipeline.blocks = ArrayRef(options.blocks);
   pipeline.fuse = options.fuse;
   pipeline.schedule = options.schedule;
   pipeline.workers = workersOf(options);

@@ -105,6 +105,9 @@ LogicalResult mlir::scrimp::printPlan(const CompileOptions &options, MLIRContext
     os << "  and " << holders.size() - kShownHolders << " more\n";
   const llvm::json::Object &flops = *report->getObject("flops");
   os << "work             " << llvm::format("%.3f", *flops.getInteger("forward") / 1e9) << " GFLOP forward, "
-     << llvm::format("%.3f", *flops.getInteger("backward") / 1e9) << " backward and update\n";
+     << llvm::format("%.3f", *flops.getInteger("backward") / 1e9) << " backward and update";
+  if (int64_t repeated = *flops.getInteger("recompute"))
+    os << ", " << llvm::format("%.3f", repeated / 1e9) << " computed again";
+  os << "\n";
   return success();
 }

@@ -1,10 +1,14 @@
 #include "scrimp/Planner/Report.h"
 
 #include "scrimp/Analysis/MemoryUse.h"
+#include "scrimp/Analysis/TrainingParts.h"
 #include "scrimp/Dialect/Scrimp.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
+
+#include <map>
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -52,7 +56,9 @@ public:
                   {"peak", std::move(peak)},
                   {"holders", std::move(list)},
                   {"graphs", std::move(graphs)},
-                  {"flops", std::move(flops)}};
+                  {"flops", std::move(flops)},
+                  {"residuals", std::move(residuals)},
+                  {"recomputed", std::move(recomputed)}};
   }
 
 private:
@@ -139,53 +145,78 @@ private:
     }
   }
 
-  /// What a value is computed from: operands, and through bodies what the arguments stand for and what is yielded.
-  static void visitSources(Value value, function_ref<void(Value)> visit) {
-    if (auto result = dyn_cast<OpResult>(value)) {
-      if (auto body = dyn_cast<BodyOp>(result.getOwner()))
-        visit(body.getBodyBlock().getTerminator()->getOperand(result.getResultNumber()));
-      else
-        llvm::for_each(result.getOwner()->getOperands(), visit);
-      return;
-    }
-    auto argument = cast<BlockArgument>(value);
-    auto body = dyn_cast<BodyOp>(argument.getOwner()->getParentOp());
-    if (!body)
-      return;
-    BodyArgument means = body.getBodyArgument(argument.getArgNumber());
-    if (means.kind != BodyArgument::Index)
-      visit(body->getOperand(means.operand));
-    if (means.kind == BodyArgument::Carried)
-      visit(argument.getOwner()->getTerminator()->getOperand(means.result));
+  /// How often the op runs in a step.
+  static int64_t timesOf(Operation *op, func::FuncOp function) {
+    int64_t times = 1;
+    for (Operation *parent = op->getParentOp(); parent != function; parent = parent->getParentOp())
+      times *= cast<BodyOp>(parent).getIterations();
+    return times;
+  }
+
+  /// The op, or the ops that the kernel computes.
+  static void forEachComputed(Operation *op, function_ref<void(Operation *)> visit) {
+    auto kernel = dyn_cast<KernelRegionOp>(op);
+    if (!kernel)
+      return visit(op);
+    for (Operation &inner : kernel.getBody().front().without_terminator())
+      visit(&inner);
   }
 
   void addFlops(func::FuncOp function, const MemoryUse &use) {
     hasFlops = true;
-    llvm::SmallDenseSet<Value> forward; // what the loss depends on
-    SmallVector<Value> worklist;
-    auto visit = [&](Value value) {
-      if (forward.insert(value).second)
-        worklist.push_back(value);
-    };
-    for (auto [i, value] : llvm::enumerate(use.ops.back()->getOperands())) {
-      auto output = function.getResultAttrOfType<StringAttr>(i, ScrimpDialect::kOutput);
-      if (output && output.getValue() != "grad_norm")
-        visit(value);
-    }
-    while (!worklist.empty())
-      visitSources(worklist.pop_back_val(), visit);
-    int64_t counts[2] = {};
+    TrainingParts parts(function);
+    bool isTraining = llvm::any_of(use.ops, [&](Operation *op) { return parts.isBackward(op); });
+    int64_t forward = 0, backward = 0, repeated = 0;
+    std::map<std::pair<std::string, std::string>, int64_t> repeatedOps; // by name and location
     for (Operation *op : use.ops) {
-      auto cost = dyn_cast<CostOp>(op);
-      if (!cost || isa<BodyOp>(op)) // what is inside is counted
+      if (isa<BodyOp>(op)) // what is inside is counted
         continue;
-      int64_t times = 1;
-      for (Operation *parent = op->getParentOp(); parent != function; parent = parent->getParentOp())
-        times *= cast<BodyOp>(parent).getIterations();
-      bool isForward = llvm::any_of(op->getResults(), [&](Value result) { return forward.contains(result); });
-      counts[!isForward] += times * cost.getFlops();
+      forEachComputed(op, [&](Operation *inner) {
+        auto cost = dyn_cast<CostOp>(inner);
+        if (!cost)
+          return;
+        int64_t work = timesOf(op, function) * cost.getFlops();
+        if (isRecomputed(inner) && !isViewLike(inner)) {
+          repeated += work;
+          repeatedOps[{userNameOf(inner), userLocation(inner->getLoc())}] += work;
+        } else {
+          (isTraining && !parts.isForward(op) ? backward : forward) += work;
+        }
+      });
     }
-    flops = Object{{"forward", counts[0]}, {"backward", counts[1]}, {"recompute", 0}};
+    flops = Object{{"forward", forward}, {"backward", backward}, {"recompute", repeated}};
+    for (auto &[op, work] : repeatedOps)
+      recomputed.push_back(Object{{"name", op.first}, {"location", op.second}, {"flops", work}});
+    addResiduals(parts, use);
+  }
+
+  /// The op that computes a kernel's result, or the value's own.
+  static Operation *nameGiverOf(OpResult value) {
+    auto kernel = dyn_cast<KernelRegionOp>(value.getOwner());
+    Operation *inner =
+        kernel ? kernel.getBody().front().getTerminator()->getOperand(value.getResultNumber()).getDefiningOp() : nullptr;
+    return inner ? inner : value.getOwner();
+  }
+
+  /// What the forward pass leaves to the backward pass, by the names of the ops that compute it.
+  void addResiduals(const TrainingParts &parts, const MemoryUse &use) {
+    llvm::SetVector<Value> kept;
+    for (Operation *op : use.ops) {
+      if (!parts.isBackward(op) || isViewLike(op))
+        continue;
+      for (Value operand : op->getOperands()) {
+        while (std::optional<Tie> tie = getViewTie(operand))
+          operand = operand.getDefiningOp()->getOperand(tie->operand);
+        Operation *source = operand.getDefiningOp();
+        if (source && parts.isForward(source) && !isProgramConstant(source) && !isa<BodyOp>(source))
+          kept.insert(operand);
+      }
+    }
+    for (Value value : kept) {
+      Operation *giver = nameGiverOf(cast<OpResult>(value));
+      residuals.push_back(Object{
+          {"name", userNameOf(giver)}, {"location", userLocation(giver->getLoc())}, {"bytes", bytesOf(value)}});
+    }
   }
 
   ModuleOp module;
@@ -193,6 +224,7 @@ private:
   llvm::StringSet<> known;
   std::vector<Holder> persistent, atPeak;
   Object graphs, peak, flops;
+  Array residuals, recomputed;
   int64_t unshared = 0; // bytes of all values of @train, had each its own
   int64_t mostLive = -1;
   bool hasFlops = false;

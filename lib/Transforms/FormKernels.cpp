@@ -16,17 +16,6 @@ namespace mlir::scrimp {
 #include "scrimp/Transforms/Passes.h.inc"
 } // namespace mlir::scrimp
 
-static bool becomesKernel(Operation *op) {
-  auto kernel = dyn_cast<KernelOp>(op);
-  return kernel && !isStoredConstant(op) &&
-         (kernel.getKernelFamily() == KernelFamily::Map || kernel.getKernelFamily() == KernelFamily::Rows);
-}
-
-/// A free producer is stored only for a reader that is no kernel.
-static bool mustBeStored(Operation *op) {
-  return !isFreeProducer(op) || llvm::any_of(op->getUsers(), [](Operation *user) { return !becomesKernel(user); });
-}
-
 /// An op whose only readers are one group joins it: its value is never stored. Legal without a check, since every path
 /// out of the op enters that group at once, unless an update waits for the op.
 static void fuseIntoOnlyReader(FusionGroups &groups, Block &block) {

@@ -14,6 +14,12 @@ bool isFreeProducer(Operation *op);
 /// A constant that is stored with the program.
 bool isStoredConstant(Operation *op);
 
+/// Whether generated code computes the op: it will be in a kernel.
+bool becomesKernel(Operation *op);
+
+/// A free producer is stored only for a reader that is no kernel; everything else is.
+bool mustBeStored(Operation *op);
+
 /// A map op that is worth storing: what fusion groups are made of.
 bool isFusibleMap(Operation *op);
 
@@ -24,6 +30,9 @@ bool isPointwiseUse(OpOperand &use);
 /// The fusible map op whose elements the user reads for its own, itself or through free producers (a cast that widens);
 /// null if there is none.
 Operation *getPointwiseSource(OpOperand &use);
+
+/// The places that `op` reads, seen through free producers, which its kernel will copy.
+SmallVector<Place> getReads(Operation *op, const Aliases &aliases);
 
 /// A partition of a block's ops into groups that each may become one kernel. An op starts alone; groups stay convex:
 /// no path leaves a group and comes back.

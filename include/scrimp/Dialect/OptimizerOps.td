@@ -40,7 +40,11 @@ def Scrimp_CheckFiniteOp : Scrimp_Op<"check_finite", [Pure, AllTypesMatch<["x", 
 def Scrimp_AfterOp : Scrimp_Op<"after", [Pure, AllTypesMatch<["x", "y"]>, Scrimp_Eval, CostOp,
     BatchSplitOp, AliasOp, DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily"]>]> {
   let summary = "A value that may not be read before another is known";
-  let description = [{ `x`, in its own bytes. Whoever reads the result runs after `event` has been computed. }];
+  let description = [{
+    `x`, in its own bytes. Whoever reads the result runs after `event` has been computed. The optimizer orders updates by
+    it, and scrimp-rematerialize ties what is computed again to the gradient that arrives there: such an op reads another
+    value than the original, so nothing merges the two or moves the later one ahead.
+  }];
   let arguments = (ins Scrimp_Tensor:$x, Scrimp_Tensor:$event);
   let results = (outs Scrimp_Tensor:$y);
   let assemblyFormat = "$event `,` $x attr-dict `:` type($event) `,` type($x)";

@@ -38,6 +38,8 @@ inline bool isFloatTensor(Value value) { return isa<FloatType>(tensorType(value)
 
 /// One per element of the largest result or operand.
 int64_t defaultFlops(Operation *op);
+/// Every operand once, and every result; an op without code moves nothing.
+int64_t defaultMovedBytes(Operation *op);
 
 /// What PrecisionOp::getPrecisionRule answers by default.
 PrecisionRule defaultPrecisionRule(Operation *op);

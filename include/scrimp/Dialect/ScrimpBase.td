@@ -72,6 +72,16 @@ class Scrimp_MapOp<string mnemonic, list<Trait> traits = [], list<string> kernel
   let extraClassDefinition = mapDefinition;
 }
 
+// Map ops that only move elements: no arithmetic.
+class Scrimp_MoveOp<string mnemonic, list<Trait> traits = [], list<string> kernelMethods = [],
+                    list<string> splitMethods = Scrimp_Dimensions, list<string> precision = []>
+    : Scrimp_MapOp<mnemonic, traits, kernelMethods, splitMethods, precision> {
+  code moveDeclaration = [{
+    int64_t getFlops() { return 0; }
+  }];
+  let extraClassDeclaration = moveDeclaration;
+}
+
 // Ops computed in independent units (KernelFamily::Rows).
 class Scrimp_RowsOp<string mnemonic, list<Trait> traits = [], list<string> kernelMethods = [],
                     list<string> splitMethods = Scrimp_Dimensions, list<string> precision = []>

@@ -63,7 +63,9 @@ def CostOp : OpInterface<"CostOp"> {
   let description = [{ What an op costs, for the planner, the scheduler and reports. }];
   let methods = [
     InterfaceMethod<"Floating-point operations (a multiply-add counts two).", "int64_t", "getFlops", (ins), "",
-      [{ return ::mlir::scrimp::defaultFlops($_op); }]>
+      [{ return ::mlir::scrimp::defaultFlops($_op); }]>,
+    InterfaceMethod<"Bytes of tensors that are read and written, scratch apart.", "int64_t", "getMovedBytes", (ins), "",
+      [{ return ::mlir::scrimp::defaultMovedBytes($_op); }]>
   ];
 }
 

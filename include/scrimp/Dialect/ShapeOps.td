@@ -4,7 +4,7 @@
 
 include "scrimp/Dialect/ScrimpBase.td"
 
-def Scrimp_ConstantOp : Scrimp_MapOp<"constant", [ConstantLike, AllTypesMatch<["value", "y"]>], ["isFreeInKernel"],
+def Scrimp_ConstantOp : Scrimp_MoveOp<"constant", [ConstantLike, AllTypesMatch<["value", "y"]>], ["isFreeInKernel"],
                                      ["getDimensionRule", "buildPiece"]> {
   let summary = "A value known at compile time";
   let description = [{
@@ -26,7 +26,7 @@ def Scrimp_IotaOp : Scrimp_MapOp<"iota", [], ["isFreeInKernel"], ["getDimensionR
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_BroadcastOp : Scrimp_MapOp<"broadcast", [Scrimp_Differentiable], ["isFreeInKernel"],
+def Scrimp_BroadcastOp : Scrimp_MoveOp<"broadcast", [Scrimp_Differentiable], ["isFreeInKernel"],
                                       Scrimp_LinearDimensions, Scrimp_Precision> {
   let summary = "Repeats a tensor along dimensions, as NumPy does";
   let description = [{
@@ -55,7 +55,7 @@ def Scrimp_ReshapeOp : Scrimp_Op<"reshape", [Pure, Scrimp_Eval, Scrimp_Different
   }];
 }
 
-def Scrimp_TransposeOp : Scrimp_MapOp<"transpose", [Scrimp_Differentiable], [], Scrimp_LinearDimensions,
+def Scrimp_TransposeOp : Scrimp_MoveOp<"transpose", [Scrimp_Differentiable], [], Scrimp_LinearDimensions,
                                       Scrimp_Precision> {
   let summary = "Result dimension i is operand dimension permutation[i]";
   let arguments = (ins Scrimp_Tensor:$x, DenseI64ArrayAttr:$permutation);
@@ -68,7 +68,7 @@ def Scrimp_TransposeOp : Scrimp_MapOp<"transpose", [Scrimp_Differentiable], [], 
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_SliceOp : Scrimp_MapOp<"slice", [Scrimp_Differentiable], [],
+def Scrimp_SliceOp : Scrimp_MoveOp<"slice", [Scrimp_Differentiable], [],
                                   ["getDimensionRule", "isLinearIn", "buildPiece"], Scrimp_Precision> {
   let summary = "result[i] = operand[starts + i * strides]; strides may be negative";
   let arguments = (ins Scrimp_Tensor:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$strides);
@@ -77,10 +77,13 @@ def Scrimp_SliceOp : Scrimp_MapOp<"slice", [Scrimp_Differentiable], [],
   let hasFolder = 1;
   let hasCanonicalizeMethod = 1;
   let hasVerifier = 1;
+  let extraClassDeclaration = moveDeclaration # [{
+    int64_t getMovedBytes() { return 2 * bytesOf(getY()); }
+  }];
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_PadOp : Scrimp_MapOp<"pad", [Scrimp_Differentiable], [],
+def Scrimp_PadOp : Scrimp_MoveOp<"pad", [Scrimp_Differentiable], [],
                                 ["getDimensionRule", "isLinearIn", "buildPiece"], Scrimp_Precision> {
   let summary = "result[starts + i * strides] = operand[i], `value` elsewhere: the adjoint of slice";
   let arguments = (ins Scrimp_Tensor:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$strides,
@@ -92,7 +95,7 @@ def Scrimp_PadOp : Scrimp_MapOp<"pad", [Scrimp_Differentiable], [],
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_ConcatOp : Scrimp_MapOp<"concat", [Scrimp_Differentiable], [], Scrimp_LinearDimensions,
+def Scrimp_ConcatOp : Scrimp_MoveOp<"concat", [Scrimp_Differentiable], [], Scrimp_LinearDimensions,
                                    Scrimp_Precision> {
   let summary = "Joins tensors along a dimension";
   let arguments = (ins Variadic<Scrimp_Tensor>:$xs, I64Attr:$dim);
@@ -104,7 +107,7 @@ def Scrimp_ConcatOp : Scrimp_MapOp<"concat", [Scrimp_Differentiable], [], Scrimp
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_GatherOp : Scrimp_MapOp<"gather", [Scrimp_Differentiable], [], Scrimp_LinearDimensions,
+def Scrimp_GatherOp : Scrimp_MoveOp<"gather", [Scrimp_Differentiable], [], Scrimp_LinearDimensions,
                                    Scrimp_Precision> {
   let summary = "Takes slices of `x` along `dim` at `indices`";
   let description = [{
@@ -120,6 +123,9 @@ def Scrimp_GatherOp : Scrimp_MapOp<"gather", [Scrimp_Differentiable], [], Scrimp
                              CArg<"std::optional<int64_t>", "{}">:$padding)>];
   let hasCanonicalizeMethod = 1;
   let hasVerifier = 1;
+  let extraClassDeclaration = moveDeclaration # [{
+    int64_t getMovedBytes() { return 2 * bytesOf(getY()) + bytesOf(getIndices()); }
+  }];
   let extraClassDefinition = mapDefinition;
 }
 

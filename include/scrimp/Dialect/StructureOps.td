@@ -58,7 +58,8 @@ def Scrimp_KernelRegionOp : Scrimp_Op<"kernel", [Pure, IsolatedFromAbove, Single
 class Scrimp_BodyOp<string mnemonic, list<Trait> traits = []>
     : Scrimp_Op<mnemonic, !listconcat([Pure, IsolatedFromAbove, AttrSizedOperandSegments,
         SingleBlockImplicitTerminator<"YieldOp">, Scrimp_Eval,
-        DeclareOpInterfaceMethods<CostOp, ["getFlops"]>, DeclareOpInterfaceMethods<AliasOp, ["getTie", "hasCode"]>,
+        DeclareOpInterfaceMethods<CostOp, ["getFlops", "getMovedBytes"]>,
+        DeclareOpInterfaceMethods<AliasOp, ["getTie", "hasCode"]>,
         DeclareOpInterfaceMethods<InferTypeOpInterface>], traits)> {
   let hasVerifier = 1;
 }

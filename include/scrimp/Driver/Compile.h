@@ -31,6 +31,8 @@ struct CompileOptions {
   int64_t microBatchSize = 0;           // most samples of one; 0: any
   std::string accumulate = "fp32";      // gradients of micro-batches; or bf16
   std::string batchStats = "whole";     // or per-micro-batch: each has statistics of its own
+  std::string remat = "none";           // what the backward pass computes again (RematPolicy)
+  std::vector<std::string> blocks;      // module scopes that are blocks: patterns
   bool fuse = true, schedule = true;    // off: for comparison; the bits are the same
   int64_t workers = 0;                  // most threads of the executable; 0: this machine's
   std::string target = "cpu";

@@ -37,6 +37,9 @@ struct TrainPipelineOptions : PassPipelineOptions<TrainPipelineOptions> {
                                  llvm::cl::init("fp32")};
   Option<std::string> batchStats{*this, "batch-stats", llvm::cl::desc("whole, or per-micro-batch"),
                                  llvm::cl::init("whole")};
+  Option<std::string> remat{*this, "remat", llvm::cl::desc("The policy of scrimp-rematerialize"),
+                            llvm::cl::init("none")};
+  ListOption<std::string> blocks{*this, "block", llvm::cl::desc("Module scopes that are blocks: patterns")};
   Option<bool> fuse{*this, "fuse", llvm::cl::desc("Let ops share kernels"), llvm::cl::init(true)};
   Option<bool> schedule{*this, "schedule", llvm::cl::desc("Reorder for a lower peak"), llvm::cl::init(true)};
   Option<int64_t> workers{*this, "workers", llvm::cl::desc("The most threads that will run the program"),

@@ -23,7 +23,10 @@ constexpr int64_t kProcessBytesBesideArena = 64 << 20;
 ///                          [{name, location, kind, bytes}]
 ///   graphs                 by name: {ops, buffers, live_bytes}: transient buffers, and the most of them at once
 ///   flops                  of one training step: {forward, backward, recompute}. Forward is what the loss depends on,
-///                          backward everything else, updates included
+///                          recompute what scrimp-rematerialize has repeated, backward everything else, updates included
+///   residuals              what the forward pass keeps for the backward pass: [{name, location, bytes}] by the op that
+///                          computes it, in a loop those of one iteration
+///   recomputed             what the backward pass computes again: [{name, location, flops}]
 ///
 /// Buckets are listed by member. Fails after an error if the module has no plan.
 FailureOr<llvm::json::Object> buildMemoryReport(ModuleOp module);

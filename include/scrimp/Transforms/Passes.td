@@ -252,6 +252,53 @@ def WidenLibraryOps : Pass<"scrimp-widen-library-ops", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
+def Rematerialize : Pass<"scrimp-rematerialize", "::mlir::ModuleOp"> {
+  let summary = "Compute again in the backward pass what is not worth keeping";
+  let description = [{
+    A residual is a value that the loss depends on and the backward pass reads. Which are kept, and which are computed
+    again from those that are, the `policy` decides; within it the cheapest choice is taken (a minimum cut, see
+    Planner/Rematerialization.h):
+
+    - `none`: all are kept; only a copy with other strides of a value that is kept anyway (a transpose) is made again.
+    - `full`: in each block what comes from outside of it is kept, all else is computed again.
+    - `selective`: products, convolutions and attention are kept as far as needed; pointwise ops, norms and softmax are
+      computed again where that saves bytes.
+    - `min-cut`: as PyTorch's partitioner: as `selective`, but a small result of a large reduction is kept, and so is, of
+      two values of a size, the one that is stored anyway.
+    - `tradeoff=SECONDS_PER_BYTE`: least time of recomputation plus this price of every byte that is kept. A rising price
+      gives a family of ever fewer bytes; of equal layers the earliest is computed again first.
+    - `save=GLOB,...`: as `full`, but values whose names match are kept. `recompute=GLOB,...`: as `none`, but values
+      whose names match are computed again. Names are those of reports.
+
+    Blocks are the numbered modules in the names of ops (`transformer.h.0`, `layer1.1`), or what `block` patterns match of
+    these scopes; in a graph without names the longest repetitions of the same ops; else where one value is all that is
+    alive. Adjacent blocks are taken together where that lowers the sum of what is kept and of the largest block.
+    Nothing that another block reads is computed again, so no more than one block is at a time.
+
+    An op is computed again right before its first reader in the backward pass, and reads what is kept through a
+    scrimp.after on the gradient that arrives there. A pointwise op that its reader's kernel can compute is made for that
+    reader alone, if this costs less than storing it. Random ops draw the same numbers. What reads a forward value and is
+    no part of the backward pass (running statistics) reads the original. Each body (scrimp.accumulate) is treated by
+    itself; what lies outside of it is kept.
+
+    Requires: after the last pass that changes bits, before kernels are formed.
+    Ensures: no bit of any result changes. What is computed again carries its op's location under the metadata
+    "recomputed".
+    Fails: on an unknown policy, a malformed pattern, or one that matches nothing.
+    Example: test/Transforms/rematerialize.mlir
+  }];
+  let options = [
+    Option<"policy", "policy", "std::string", [{"none"}], "none, full, selective, min-cut, tradeoff=..., save=..., or recompute=...">,
+    ListOption<"blocks", "block", "std::string", "glob patterns of the module scopes that are blocks">,
+    Option<"list", "list", "bool", "false", "A remark at every residual: whether it is kept or computed again, and its bytes">,
+    Option<"flopsPerSecond", "flops-per-second", "double", "1e11", "Of products and convolutions, for tradeoff">,
+    Option<"mapFlopsPerSecond", "map-flops-per-second", "double", "4e10", "Of generated code">,
+    Option<"bytesPerSecond", "bytes-per-second", "double", "1.5e10", "Of memory">,
+    Option<"secondsPerLaunch", "seconds-per-launch", "double", "2e-6", "Of any command">
+  ];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
 def FormKernels : Pass<"scrimp-form-kernels", "::mlir::ModuleOp"> {
   let summary = "Group graph ops into kernels";
   let description = [{

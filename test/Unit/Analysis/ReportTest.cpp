@@ -55,6 +55,11 @@ TEST(Report, OfASmallModule) {
   EXPECT_EQ(report->getObject("flops")->getInteger("forward"), 512 + 32);
   EXPECT_EQ(report->getObject("flops")->getInteger("backward"), 512 + 64);
   EXPECT_EQ(report->getObject("flops")->getInteger("recompute"), 0);
+  // The gradient reads h.
+  ASSERT_EQ(report->getArray("residuals")->size(), 1u);
+  EXPECT_EQ(report->getArray("residuals")->front().getAsObject()->getString("name"), "layer");
+  EXPECT_EQ(report->getArray("residuals")->front().getAsObject()->getInteger("bytes"), 128);
+  EXPECT_TRUE(report->getArray("recomputed")->empty());
 
   std::string text;
   for (const llvm::json::Value &entry : *report->getArray("holders")) {

@@ -1,0 +1,25 @@
+// How long an op takes, by what it computes and moves (CostOp) and the rates of a device.
+#ifndef SCRIMP_ANALYSIS_COST_H
+#define SCRIMP_ANALYSIS_COST_H
+
+#include "scrimp/Dialect/Scrimp.h"
+
+namespace mlir::scrimp {
+
+/// Rates of a device. The defaults are those of two cores of a server.
+struct DeviceRates {
+  double libraryFlops = 1e11; // a second, of products and convolutions
+  double kernelFlops = 4e10;  // a second, of generated code
+  double bytes = 1.5e10;      // of memory, a second
+  double launch = 2e-6;       // seconds of any command
+};
+
+/// Seconds of the op's arithmetic alone, as part of a kernel that runs anyway.
+double secondsInKernel(Operation *op, const DeviceRates &rates);
+
+/// Seconds of the op as a command of its own: a launch, and the longer of arithmetic and memory. 0 without code.
+double secondsAlone(Operation *op, const DeviceRates &rates);
+
+} // namespace mlir::scrimp
+
+#endif

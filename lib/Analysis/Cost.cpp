@@ -1,0 +1,21 @@
+#include "scrimp/Analysis/Cost.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+static bool isLibraryCall(Operation *op) {
+  auto kernel = dyn_cast<KernelOp>(op);
+  return kernel && kernel.getKernelFamily() == KernelFamily::Library;
+}
+
+double mlir::scrimp::secondsInKernel(Operation *op, const DeviceRates &rates) {
+  auto cost = dyn_cast<CostOp>(op);
+  return cost ? cost.getFlops() / (isLibraryCall(op) ? rates.libraryFlops : rates.kernelFlops) : 0;
+}
+
+double mlir::scrimp::secondsAlone(Operation *op, const DeviceRates &rates) {
+  auto cost = dyn_cast<CostOp>(op);
+  if (!cost || isViewLike(op))
+    return 0;
+  return rates.launch + std::max(secondsInKernel(op, rates), cost.getMovedBytes() / rates.bytes);
+}

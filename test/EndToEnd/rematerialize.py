@@ -1,0 +1,170 @@
+"""Rematerialization: whatever is computed again, not a bit of what is learned changes, and memory falls as it should.
+
+    python rematerialize.py FOLDER [NAME ...]
+"""
+
+import json
+
+import numpy as np
+
+import harness
+from harness import MODELS, check, compile_model, run, same_checkpoints, same_losses, train_steps, weights
+from onnx_writer import model, node, value
+
+INPUTS = {
+    "mlp": {"x": "x.npy", "labels": "labels.npy"},
+    "lenet": {"image": "image.npy", "labels": "labels.npy"},
+    "resnet18": {"image": "image.npy", "labels": "labels.npy"},
+    "gpt2": {"input_ids": "input_ids.npy", "labels": "labels.npy"},
+    "llama": {"input_ids": "input_ids.npy", "labels": "labels.npy"},
+    "bert": {"input_ids": "input_ids.npy", "attention_mask": "attention_mask.npy", "labels": "labels.npy"},
+    "vit": {"pixel_values": "pixel_values.npy", "labels": "labels.npy"},
+    "dropout": {"x": "x.npy", "labels": "labels.npy"},
+}
+# A price of memory at which everything is computed again that may be.
+ALL = "tradeoff=1"
+
+
+def learn(folder, name, source, data, *compile_flags, steps=10, flags=()):
+    """Compiles and trains; (steps, checkpoint, report)."""
+    compile_model(source, folder / name, "--report", folder / f"{name}.json", *compile_flags)
+    metrics = train_steps(
+        folder / name, folder / f"{name}.jsonl", "--steps", steps, "--save", folder / f"{name}.save", *data, *flags
+    )
+    return metrics, folder / f"{name}.save", json.loads((folder / f"{name}.json").read_text())
+
+
+def transient(report):
+    """Bytes that a step needs beside what persists."""
+    return sum(report["segments"][s] for s in ("gradients", "activations", "workspace"))
+
+
+def compare(folder, name, batch, policies, *flags, steps=10):
+    """Every policy learns what `none` learns, to the bit."""
+    (folder / name).mkdir(exist_ok=True)
+    weightless = [f for i in INPUTS[name] for f in ("--data", i)] if name == "resnet18" else []
+    data = harness.data_flags(MODELS / name, INPUTS[name])
+    source = MODELS / name / "export.onnx"
+    reports = {}
+    for policy in ("none", *policies):
+        file = policy.split("=")[0] + str(len(reports))
+        result = learn(
+            folder / name, file, source, data, "--dim", f"batch={batch}", *weightless, "--remat", policy, *flags, steps=steps
+        )
+        reports[policy] = result[2]
+        if policy == "none":
+            plain = result
+            check(len({s["loss"] for s in plain[0]}) == steps, f"{name}: the loss does not move")
+            continue
+        same_losses(plain[0], result[0], f"{name} with --remat {policy}")
+        same_checkpoints(plain[1], result[1], f"{name} with --remat {policy}")
+        check(result[2]["flops"]["recompute"] > 0, f"{name} with --remat {policy}: nothing is computed again")
+    return reports
+
+
+def transformers(folder):
+    """Causal and masked attention, norms of both kinds, tied heads."""
+    for name, policies in (
+        ("gpt2", ("full", "selective", "min-cut", ALL, "save=*attn/*", "recompute=*mlp.act*")),
+        ("bert", ("full", "selective")),
+        ("llama", ("full", ALL)),
+        ("vit", ("selective", "full")),
+    ):
+        compare(folder, name, 4, policies)
+
+
+def statistics_and_masks(folder):
+    """Running statistics move once (24), and masks are drawn alike (23)."""
+    compare(folder, "resnet18", 8, ("full", ALL), steps=3)
+    compare(folder, "dropout", 8, ("full", ALL))
+    compare(folder, "lenet", 4, (ALL,))
+
+
+def micro_batches(folder):
+    """Inside the loop over micro-batches too, also with a rest."""
+    compare(folder, "gpt2", 4, ("full", ALL), "--micro-batches", "2")
+    compare(folder, "dropout", 8, (ALL,), "--micro-batches", "3", "--clip-grad-norm")
+    compare(
+        folder, "resnet18", 8, ("full",), "--micro-batches", "2", "--batch-stats", "per-micro-batch", steps=2
+    )
+
+
+def squares(folder):
+    """27: a chain in which every value is read three times."""
+    nodes, last = [], "x"
+    for i in range(30):
+        nodes += [node("Mul", [last, last], [f"s{i}"]), node("Add", [f"s{i}", last], [f"y{i}"])]
+        last = f"y{i}"
+    nodes += [node("Mul", [last, "w"], ["z"]), node("ReduceSum", ["z"], ["loss"], keepdims=0)]
+    nodes[0] = node("Mul", ["x", "v"], ["s0"])
+    graph = model(
+        nodes,
+        [value("x", "f4", ["batch", 64])],
+        [value("loss", "f4", [])],
+        {"w": np.ones(64, "f4"), "v": np.full(64, 0.01, "f4")},
+    )
+    (folder / "case.onnx").write_bytes(graph)
+    np.save(folder / "x.npy", np.random.default_rng(0).normal(0, 0.01, (64, 64)).astype("f4"))
+    data = ("--data", f"x={folder}/x.npy")
+    common = ("--data", "x", "--dim", "batch=16")
+    plain = learn(folder, "none", folder / "case.onnx", data, *common, steps=5)
+    for policy in ("full", ALL, "tradeoff=1e-9"):
+        found = learn(folder, policy.replace("=", ""), folder / "case.onnx", data, *common, "--remat", policy, steps=5)
+        same_losses(plain[0], found[0], policy)
+        same_checkpoints(plain[1], found[1], policy)
+
+
+def stack(depth, rows=4096, width=64):
+    """`depth` blocks Linear, GELU, Linear; as exporters of modules name them."""
+    rng = np.random.default_rng(0)
+    nodes, last, parameters = [], "x", {}
+    for i in range(depth):
+        for name, shape in (("up", (width, 4 * width)), ("down", (4 * width, width))):
+            parameters[f"blocks.{i}.{name}.weight"] = rng.normal(0, 0.02, shape).astype("f4")
+            parameters[f"blocks.{i}.{name}.bias"] = np.zeros(shape[1], "f4")
+        nodes += [
+            node("MatMul", [last, f"blocks.{i}.up.weight"], [f"a{i}"], name=f"/blocks.{i}/up/MatMul"),
+            node("Add", [f"a{i}", f"blocks.{i}.up.bias"], [f"b{i}"], name=f"/blocks.{i}/up/Add"),
+            node("Gelu", [f"b{i}"], [f"c{i}"], name=f"/blocks.{i}/act/Gelu"),
+            node("MatMul", [f"c{i}", f"blocks.{i}.down.weight"], [f"d{i}"], name=f"/blocks.{i}/down/MatMul"),
+            node("Add", [f"d{i}", f"blocks.{i}.down.bias"], [f"e{i}"], name=f"/blocks.{i}/down/Add"),
+        ]
+        last = f"e{i}"
+    nodes += [node("Mul", [last, last], ["q"]), node("ReduceMean", ["q"], ["loss"], keepdims=0)]
+    return model(nodes, [value("x", "f4", [rows, width])], [value("loss", "f4", [])], parameters, opset=20)
+
+
+def blocks_one_at_a_time(folder):
+    """66: with `full` eight more blocks add their inputs (1 MiB each), not their inside (72 MiB without)."""
+    plans = {}
+    for policy in ("full", "none"):
+        for depth in (8, 16):
+            (folder / "case.onnx").write_bytes(stack(depth))
+            run(
+                ["scrimp-plan", folder / "case.onnx", "--data", "x", "--quiet", "--remat", policy]
+                + ["--report", folder / "plan.json"]
+            )
+            plans[policy, depth] = json.loads((folder / "plan.json").read_text())
+    mib = 1 << 20
+    added = transient(plans["full", 16]) - transient(plans["full", 8])
+    check(added <= 8 * mib, f"8 more blocks add {added / mib:.2f} MiB")
+    added = transient(plans["none", 16]) - transient(plans["none", 8])
+    check(68 * mib < added <= 72 * mib, f"8 more blocks add {added / mib:.2f} MiB without rematerialization")
+    states = [plans["full", d]["segments"]["optimizer_state"] for d in (8, 16)]
+    check(abs(states[1] - states[0] - 2.02 * mib) < 0.01 * mib, f"states: {states}")
+
+
+def flops(folder):
+    """`full` computes the layers' forward pass once more at most; what ends in a block's kept output it does not."""
+    report = folder / "plan.json"
+    run(
+        ["scrimp-plan", MODELS / "quickstart" / "gpt.onnx", "--dim", "batch=16", "--quiet", "--remat", "full"]
+        + ["--report", report]
+    )
+    work = json.loads(report.read_text())["flops"]
+    ratio = 1 + work["recompute"] / (work["forward"] + work["backward"])
+    check(1.1 < ratio <= 1.34, f"the step takes {ratio:.3f} times the work")
+
+
+if __name__ == "__main__":
+    harness.main([transformers, statistics_and_masks, micro_batches, squares, blocks_one_at_a_time, flops])
