@@ -67,18 +67,48 @@ BatchAnalysis::BatchAnalysis(func::FuncOp function, bool ownStatistics)
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
     auto dim = function.getArgAttrOfType<IntegerAttr>(index, ScrimpDialect::kInput);
-    if (dim && dim.getInt() >= 0)
+    if (dim && dim.getInt() >= 0) {
       batch = shapeOf(argument)[dim.getInt()];
+      seeds[argument] = {BatchPlacement::Split, dim.getInt(), 1};
+    }
     auto kind = function.getArgAttrOfType<StringAttr>(index, ScrimpDialect::kParam);
     if (kind && kind.getValue() == "trainable")
       trained.insert(argument);
   }
-  for (Operation &op : function.getBody().front().without_terminator())
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    ops.push_back(&op);
     if (llvm::any_of(op.getOperands(), [&](Value v) { return trained.contains(v); }))
       trained.insert_range(op.getResults());
+  }
   // Each round finds more of what is computed from the whole batch, or is moved by pieces.
   while (batch && !(run() && findOwnStates()))
     ;
+}
+
+BatchAnalysis::BatchAnalysis(ArrayRef<Operation *> region, Value seed, BatchPlacement placement, int64_t batch,
+                             llvm::function_ref<bool(Value)> mayBeSplit)
+    : ops(region), batch(batch) {
+  seeds[seed] = placement;
+  do {
+    (void)run();
+  } while (problems.empty() && !findSeeds(mayBeSplit));
+}
+
+/// False if a region reads more that is split than was known.
+bool BatchAnalysis::findSeeds(llvm::function_ref<bool(Value)> mayBeSplit) {
+  llvm::SmallDenseSet<Operation *> inside(ops.begin(), ops.end());
+  size_t known = seeds.size();
+  for (Operation *op : ops) {
+    std::optional<BatchCut> cut = getCut(op);
+    if (!cut)
+      continue;
+    DimensionRule rule = cast<BatchSplitOp>(op).getDimensionRule();
+    for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands))
+      if (!inside.contains(operand.getDefiningOp()) && !seeds.contains(operand) && mayBeSplit(operand))
+        if (std::optional<BatchPlacement> split = splitBy(rule, factors, *cut))
+          seeds[operand] = *split;
+  }
+  return seeds.size() == known;
 }
 
 std::optional<BatchCut> BatchAnalysis::getCut(Operation *op) const {
@@ -91,14 +121,11 @@ bool BatchAnalysis::run() {
   placements.clear();
   cuts.clear();
   problems.clear();
-  for (BlockArgument argument : function.getArguments()) {
-    auto dim = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), ScrimpDialect::kInput);
-    if (dim && dim.getInt() >= 0)
-      placements[argument] = {BatchPlacement::Split, dim.getInt(), 1};
-  }
+  for (auto [value, placement] : seeds)
+    placements[value] = placement;
   for (Value state : ownStates)
     placements[state] = {BatchPlacement::Own};
-  return llvm::all_of(function.getBody().front().without_terminator(), [&](Operation &op) { return visit(op); });
+  return llvm::all_of(ops, [&](Operation *op) { return visit(*op); });
 }
 
 /// False if there are more arguments that pieces update than were known.
@@ -145,7 +172,7 @@ bool BatchAnalysis::visitPieces(Operation &op) {
   auto name = [](Value value) { return "'" + userNameOf(value) + "'"; };
   for (Value operand : op.getOperands())
     if (getPlacement(operand).isSum()) {
-      if (!trained.contains(operand)) {
+      if (function && !trained.contains(operand)) {
         markSumsWhole(operand);
         return false;
       }
@@ -202,7 +229,7 @@ void BatchAnalysis::markSumsWhole(Value sum) {
 
 /// The op cannot work on pieces: it is whole if it depends on data alone, a problem otherwise.
 bool BatchAnalysis::needsWhole(Operation &op, const Twine &reason) {
-  if (llvm::none_of(op.getOperands(), [&](Value v) { return trained.contains(v); })) {
+  if (function && llvm::none_of(op.getOperands(), [&](Value v) { return trained.contains(v); })) {
     whole.insert(&op);
     for (Value operand : op.getOperands())
       if (getPlacement(operand).isSum())

@@ -43,14 +43,9 @@ static int64_t bodyMovedBytes(BodyOp op) {
   return sumOverBody(op, [](CostOp inner) { return inner.getMovedBytes(); });
 }
 
-/// How results of a body op lie: result r in the bytes of the operand that it carries.
+/// How results of a body op lie: in the bytes of what they carry, the last operands.
 static Tie carriedTie(BodyOp op, unsigned result) {
-  for (unsigned i = 0; i < op.getBodyBlock().getNumArguments(); ++i) {
-    BodyArgument means = op.getBodyArgument(i);
-    if (means.kind == BodyArgument::Carried && means.result == result)
-      return Tie{means.operand, 0, std::nullopt};
-  }
-  llvm_unreachable("every result is carried");
+  return Tie{op->getNumOperands() - op->getNumResults() + result, 0, std::nullopt};
 }
 
 static LogicalResult interpretBody(Block &body, ArrayRef<const HostTensor *> arguments,

@@ -207,7 +207,8 @@ struct Rematerialize : scrimp::impl::RematerializeBase<Rematerialize> {
       blockPatterns.push_back(std::move(*pattern));
     }
     blockUsed.assign(blockPatterns.size(), false);
-    rates = {flopsPerSecond, mapFlopsPerSecond, bytesPerSecond, secondsPerLaunch};
+    rates = {flopsPerSecond,    flopsPerSecond, flopsPerSecond,
+             mapFlopsPerSecond, bytesPerSecond, secondsPerLaunch};
     for (auto function : module.getOps<func::FuncOp>())
       if (!function.isExternal() && failed(rematerialize(function)))
         return signalPassFailure();

@@ -110,6 +110,86 @@ def masked(folder):
         same_weights(parts, whole, f"{count} micro-batches")
 
 
+def chunks(folder):
+    """Heads and MLPs in chunks of their tokens, in micro-batches too, even and uneven, with dropout inside."""
+    cases = (
+        ("gpt2", "adamw", (("lm_head=4", "transformer.h.*.mlp=3"), ("--micro-batches", "3"))),
+        ("llama", "sgd", (("*.mlp=8",), ("lm_head=5", "--micro-batches", "2"))),
+        ("bert", "adamw", (("cls*=4", "bert.encoder.layer.*.intermediate=3"),)),
+        ("dropout", "sgd", (("[0-3]=4",), ("2=3", "--micro-batches", "2"))),
+        ("lenet", "sgd", (("conv1=4", "fc*=3"),)),
+    )
+    for name, optimizer, variants in cases:
+        source, dims = model_source(name, 8)
+        data = harness.data_flags(MODELS / name, INPUTS[name])
+        common = (*dims, "--optimizer", optimizer)
+        flags = ("--lr", "1e-2", *(("--eps", "1e-3") if optimizer == "adamw" else ()))
+        whole = learn(folder, name, source, data, *common, steps=5, flags=flags)
+        for i, variant in enumerate(variants):
+            rules = [f for v in variant for f in ((v,) if v.startswith("--") or v.isdigit() else ("--chunk", v))]
+            parts = learn(folder, f"{name}-{i}", source, data, *common, *rules, steps=5, flags=flags)
+            same_weights(parts, whole, f"{name} {' '.join(rules)}")
+
+
+def chunked_losses(folder):
+    """Whatever loss follows a head: distillation from a frozen teacher, and a preference between two answers."""
+    random = np.random.default_rng(7)
+    log_softmax = lambda x, y, name: node("LogSoftmax", [x], [y], axis=-1, name=name)
+    distillation = model(
+        [
+            node("MatMul", ["x", "w"], ["student"], name="head/student"),
+            node("MatMul", ["x", "t"], ["teacher"], name="head/teacher"),
+            log_softmax("student", "ls", "loss/student"),
+            log_softmax("teacher", "lt", "loss/teacher"),
+            node("Exp", ["lt"], ["p"], name="loss/p"),
+            node("Sub", ["lt", "ls"], ["difference"], name="loss/difference"),
+            node("Mul", ["p", "difference"], ["terms"], name="loss/terms"),
+            node("ReduceSum", ["terms", "last"], ["rows"], keepdims=0, name="loss/rows"),
+            node("ReduceMean", ["rows"], ["loss"], keepdims=0, name="loss/mean"),
+        ],
+        [value("x", "f8", ["batch", 6])],
+        [value("loss", "f8", [])],
+        {"w": random.normal(size=(6, 40)), "t": random.normal(size=(6, 40)), "last": np.array([-1], "i8")},
+    )
+    answers = []
+    for answer in ("a", "b"):
+        answers += [
+            node("Tanh", [answer], [f"h{answer}"], name="body/tanh"),
+            node("MatMul", [f"h{answer}", "w"], [f"scores{answer}"], name="head/scores"),
+            log_softmax(f"scores{answer}", f"l{answer}", "loss/log"),
+            node("GatherElements", [f"l{answer}", "chosen"], [f"g{answer}"], axis=1, name="loss/gather"),
+        ]
+    preference = model(
+        [
+            *answers,
+            node("Sub", ["ga", "gb"], ["margin"], name="loss/margin"),
+            node("Sigmoid", ["margin"], ["sigmoid"], name="loss/sigmoid"),
+            node("Log", ["sigmoid"], ["log"], name="loss/logsigmoid"),
+            node("ReduceMean", ["log"], ["mean"], keepdims=0, name="loss/mean"),
+            node("Neg", ["mean"], ["loss"], name="loss/negative"),
+        ],
+        [value("a", "f8", ["batch", 6]), value("b", "f8", ["batch", 6]), value("chosen", "i8", ["batch", 1])],
+        [value("loss", "f8", [])],
+        {"w": random.normal(size=(6, 40))},
+    )
+    rows = lambda: random.normal(size=(12, 6))
+    for name, graph, flags, arrays in (
+        ("distillation", distillation, ("--frozen", "t"), {"x": rows()}),
+        ("preference", preference, (), {"a": rows(), "b": rows(), "chosen": random.integers(0, 40, (12, 1))}),
+    ):
+        (folder / name).mkdir()
+        source, data, names = write_case(folder / name, graph, **arrays)
+        common = (*names, *flags, "--dim", "batch=12", "--optimizer", "sgd")
+        whole = learn(folder / name, "whole", source, data, *common, steps=3, flags=("--lr", ".5"))
+        for rules in (("--chunk", "head=4"), ("--chunk", "head=5"), ("--chunk", "head=2", "--micro-batches", "3")):
+            variant = "".join(rules).replace("=", "")
+            parts = learn(folder / name, variant, source, data, *common, *rules, steps=3, flags=("--lr", ".5"))
+            same_weights(parts, whole, f"{name} {' '.join(rules)}")
+        report = plan_of(folder, f"{name}.json", source, *common, "--chunk", "head=4")
+        largest = max(h["bytes"] for h in report["holders"] if h["kind"] == "activations")
+        check(largest < 12 * 40 * 8, f"{name}: {largest} bytes of activations are one value: all logits are there")
+
+
 def f8(x):
     return np.asarray(x, "f8")
 
@@ -292,6 +372,8 @@ if __name__ == "__main__":
             models,
             clipped_and_dropped,
             masked,
+            chunks,
+            chunked_losses,
             mean_of_means,
             evaluation,
             accumulators_are_wide,

@@ -28,14 +28,14 @@ func.func @tied(%p: tensor<4x16xf32> {scrimp.param = "frozen"}, %ids: tensor<8xi
 
 // -----
 
-// Without a loop the first product is the base. What is no product is added before the others; it is no base itself.
+// Without a loop the first product is the base. What is no product is added as soon as it can be; it is no base itself.
 // CHECK-LABEL: func.func @three
 // CHECK-SAME:    %[[A:[a-z0-9]+]]: tensor<4x4xf32>, %[[B:[a-z0-9]+]]: tensor<4x4xf32>
 // CHECK:         %[[T:.*]] = scrimp.tanh %[[A]]
-// CHECK:         %[[Q:.*]] = scrimp.matmul %[[B]], %[[A]] :
-// CHECK:         %[[S:.*]] = scrimp.add %[[Q]], %[[T]]
-// CHECK:         %[[P:.*]] = scrimp.matmul %[[A]], %[[B]] onto(%[[S]] : tensor<4x4xf32>) :
-// CHECK:         %[[R:.*]] = scrimp.matmul %[[A]], %[[A]] onto(%[[P]] : tensor<4x4xf32>) :
+// CHECK:         %[[P:.*]] = scrimp.matmul %[[A]], %[[B]] :
+// CHECK:         %[[S:.*]] = scrimp.add %[[P]], %[[T]]
+// CHECK:         %[[Q:.*]] = scrimp.matmul %[[B]], %[[A]] onto(%[[S]] : tensor<4x4xf32>) :
+// CHECK:         %[[R:.*]] = scrimp.matmul %[[A]], %[[A]] onto(%[[Q]] : tensor<4x4xf32>) :
 // CHECK:         return %[[R]]
 func.func @three(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %t = scrimp.tanh %a : tensor<4x4xf32>
@@ -69,4 +69,48 @@ func.func @kept(%a: tensor<4x4xf32>, %x: tensor<8x4xf32>) -> (tensor<4x4xf32>, t
     scrimp.yield %next, %o : tensor<4x4xf32>, tensor<4x4xf32>
   }
   return %twice, %residual, %s#0, %s#1 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+// What a loop inside adds up, it adds to the accumulator of the loop around.
+// CHECK-LABEL: func.func @nested
+// CHECK:         scrimp.accumulate 2
+// CHECK-NEXT:    ^bb0(%{{.*}}, %[[ACC:[a-z0-9]+]]: tensor<4x4xf32>):
+// CHECK:           %[[IN:.*]] = scrimp.accumulate 2 {{.*}} init(%[[ACC]] : tensor<4x4xf32>)
+// CHECK:             scrimp.matmul {{.*}}onto(
+// CHECK:           scrimp.yield %[[IN]]
+func.func @nested(%x: tensor<16x4xf32>) -> tensor<4x4xf32> {
+  %zero = scrimp.constant dense<0.0> : tensor<4x4xf32>
+  %s = scrimp.accumulate 2 split(%x along [0] : tensor<16x4xf32>) init(%zero : tensor<4x4xf32>) {
+  ^bb0(%i: tensor<i64>, %y: tensor<8x4xf32>, %acc: tensor<4x4xf32>):
+    %none = scrimp.constant dense<0.0> : tensor<4x4xf32>
+    %t = scrimp.accumulate 2 split(%y along [0] : tensor<8x4xf32>) init(%none : tensor<4x4xf32>) {
+    ^bb0(%j: tensor<i64>, %z: tensor<4x4xf32>, %inner: tensor<4x4xf32>):
+      %m = scrimp.matmul %z, %z {transpose_a} : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+      %n = scrimp.add %inner, %m : tensor<4x4xf32>
+      scrimp.yield %n : tensor<4x4xf32>
+    }
+    %next = scrimp.add %acc, %t : tensor<4x4xf32>
+    scrimp.yield %next : tensor<4x4xf32>
+  }
+  return %s : tensor<4x4xf32>
+}
+
+// -----
+
+// Two sums of one loop are added after it.
+// CHECK-LABEL: func.func @same_loop
+// CHECK:         %[[S:.*]]:2 = scrimp.accumulate 2
+// CHECK:         scrimp.add %[[S]]#0, %[[S]]#1
+func.func @same_loop(%x: tensor<8x4xf32>) -> tensor<4x4xf32> {
+  %zero = scrimp.constant dense<0.0> : tensor<4x4xf32>
+  %s:2 = scrimp.accumulate 2 split(%x along [0] : tensor<8x4xf32>) init(%zero, %zero : tensor<4x4xf32>, tensor<4x4xf32>) {
+  ^bb0(%i: tensor<i64>, %y: tensor<4x4xf32>, %a: tensor<4x4xf32>, %b: tensor<4x4xf32>):
+    %p = scrimp.add %a, %y : tensor<4x4xf32>
+    %q = scrimp.mul %b, %y : tensor<4x4xf32>
+    scrimp.yield %p, %q : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+  %t = scrimp.add %s#0, %s#1 : tensor<4x4xf32>
+  return %t : tensor<4x4xf32>
 }

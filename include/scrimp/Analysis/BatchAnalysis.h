@@ -50,11 +50,18 @@ std::optional<BatchPlacement> splitBy(const DimensionRule &rule, const Dimension
 /// alone (on no trainable parameter) and needs the whole batch, or is a sum over it that pieces need, is *whole*: it is
 /// computed once, before the pieces, and invariant to them.
 ///
+/// A region of a graph can be split alike, along any dimension of what it reads: then `batch` counts what is split there
+/// (tokens, say), nothing in it is computed whole, and what lies outside has no placement.
+///
 /// With `ownStatistics` batch normalisation works on pieces, each by its own statistics; running statistics then move
 /// at every piece.
 class BatchAnalysis {
 public:
   explicit BatchAnalysis(func::FuncOp function, bool ownStatistics = false);
+  /// Of `region`, ops of one block in their order. `seed` is what it reads split first; whatever else it reads that some op
+  /// needs split alike, and that `mayBeSplit`, is a seed too.
+  BatchAnalysis(ArrayRef<Operation *> region, Value seed, BatchPlacement placement, int64_t batch,
+                llvm::function_ref<bool(Value)> mayBeSplit);
 
   /// The samples of the whole batch; 0 if no argument is split.
   int64_t getBatch() const { return batch; }
@@ -74,18 +81,21 @@ public:
 
 private:
   bool run();
+  bool findSeeds(llvm::function_ref<bool(Value)> mayBeSplit);
   bool findOwnStates();
   bool visit(Operation &op);
   bool visitPieces(Operation &op);
   void markSumsWhole(Value sum);
   bool needsWhole(Operation &op, const llvm::Twine &reason);
 
-  func::FuncOp function;
-  bool ownStatistics;
+  func::FuncOp function; ///< null: a region
+  SmallVector<Operation *> ops;
+  bool ownStatistics = false;
   int64_t batch = 0;
   llvm::DenseSet<Value> trained; ///< depends on a trainable parameter
   llvm::DenseSet<Operation *> whole;
   llvm::DenseSet<Value> ownStates; ///< arguments that pieces update
+  llvm::MapVector<Value, BatchPlacement> seeds; ///< what is split from the outset
   llvm::DenseMap<Value, BatchPlacement> placements;
   llvm::DenseMap<Operation *, BatchCut> cuts;
   SmallVector<Problem> problems;

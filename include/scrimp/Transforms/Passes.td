@@ -190,13 +190,33 @@ def SplitBatch : Pass<"scrimp-split-batch", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
+def Chunk : Pass<"scrimp-chunk", "::mlir::ModuleOp"> {
+  let summary = "Run parts of the model in chunks of their tokens";
+  let description = [{
+    For each rule GLOB=N, every module whose scope GLOB matches runs in N chunks of its tokens or samples, along the largest
+    dimension of what it reads first that its ops can be split along: a scrimp.accumulate. Sums (gradients of weights) are
+    added up over the chunks; of what is split each chunk writes its part.
+
+    Where the backward pass of the module follows from its forward pass alone (a head and whatever loss comes after it),
+    both are one loop, with all that lies between. Elsewhere there are two, and the backward one computes again what it needs
+    of the forward one: nothing of all tokens is kept but what goes in and comes out.
+
+    Requires: before scrimp-form-linear and scrimp-rematerialize; names of modules in locations.
+    Ensures: sums differ in their order only.
+    Fails: on a malformed rule, a pattern that matches nothing, and at an op that needs all tokens at once.
+    Example: test/Transforms/chunk.mlir
+  }];
+  let options = [ListOption<"rules", "rules", "std::string", "GLOB=N">];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
 def FormLinear : Pass<"scrimp-form-linear", "::mlir::ModuleOp"> {
   let summary = "Let products add themselves to sums";
   let description = [{
-    In a sum whose terms nobody else reads, products and scatters (AccumulatingOp) add themselves to an accumulator of
-    the loop around, or else to the first of them, in its bytes: a gradient takes no buffer beside its accumulator, and
-    the gradients of a tied parameter share one. Terms that are no products are added before them; otherwise the terms
-    keep their order.
+    In a sum whose terms nobody else reads, products and scatters (AccumulatingOp), and loops that add up from 0 on, add
+    themselves to an accumulator of the loop around, or else to the first of them, in its bytes: a gradient takes no buffer beside its accumulator, and
+    the gradients of a tied parameter share one. Terms are added in the order in which they are computed, each product
+    where it stands.
 
     Requires: before scrimp-rematerialize and scrimp-form-kernels, as it changes how sums are rounded.
     Ensures: the same sums in another order.
