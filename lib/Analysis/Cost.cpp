@@ -10,7 +10,11 @@ static bool isLibraryCall(Operation *op) {
 
 double mlir::scrimp::secondsInKernel(Operation *op, const DeviceRates &rates) {
   auto cost = dyn_cast<CostOp>(op);
-  return cost ? cost.getFlops() / (isLibraryCall(op) ? rates.libraryFlops : rates.kernelFlops) : 0;
+  if (!cost)
+    return 0;
+  // The operands' type: a product of 16-bit operands may have a wide result.
+  return cost.getFlops() / (isLibraryCall(op) ? rates.getLibraryFlops(tensorType(op->getOperand(0)).getElementType())
+                                              : rates.kernelFlops);
 }
 
 double mlir::scrimp::secondsAlone(Operation *op, const DeviceRates &rates) {

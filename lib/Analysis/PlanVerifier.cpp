@@ -83,6 +83,13 @@ private:
   int64_t arenaBytes = 0, alignment = 0, workers = 0;
   Extent transient;
   std::map<std::string, Persistent> persistent;
+  SmallVector<const Persistent *> sorted; // those with bytes, by offset; disjoint
+
+  /// What persists in some of these bytes; null for nothing.
+  const Persistent *findPersistent(Extent extent) const {
+    auto it = llvm::partition_point(sorted, [&](const Persistent *p) { return p->extent.end <= extent.begin; });
+    return it != sorted.end() && (*it)->extent.overlaps(extent) ? *it : nullptr;
+  }
   friend class FunctionVerifier;
 };
 
@@ -237,7 +244,6 @@ LogicalResult PlanVerifier::verify() {
   for (auto function : module.getOps<func::FuncOp>())
     if (!function.isExternal() && failed(addPersistent(function)))
       return failure();
-  SmallVector<const Persistent *> sorted;
   for (auto &entry : persistent)
     if (!entry.second.extent.empty())
       sorted.push_back(&entry.second);
@@ -488,9 +494,8 @@ LogicalResult FunctionVerifier::checkWrite(Operation &op, Extent extent, const T
     return op.emitError() << what << " lies at " << extent.begin << ", expected a multiple of " << plan.alignment;
   if (llvm::any_of(writable, [&](Extent argument) { return argument.contains(extent); }))
     return success();
-  for (auto &[key, entry] : plan.persistent)
-    if (entry.extent.overlaps(extent))
-      return op.emitError() << what << " is written over '" << entry.name << "', which this function does not update";
+  if (const Persistent *entry = plan.findPersistent(extent))
+    return op.emitError() << what << " is written over '" << entry->name << "', which this function does not update";
   if (!extent.empty() && !plan.transient.contains(extent) &&
       llvm::none_of(outputs, [&](Extent output) { return extent.contains(output); }))
     return op.emitError() << what << " lies at " << extent.begin << " to " << extent.end

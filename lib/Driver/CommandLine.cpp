@@ -1,6 +1,7 @@
 #include "scrimp/Driver/CommandLine.h"
 
 #include "scrimp/Analysis/Aliases.h"
+#include "scrimp/Driver/Device.h"
 #include "scrimp/Support/Messages.h"
 #include "scrimp/Transforms/RematPolicy.h"
 
@@ -114,6 +115,10 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
                  "part by its own statistics, as a loop in PyTorch would)")
       ->check(CLI::IsMember({"whole", "per-micro-batch"}))
       ->capture_default_str();
+  app.add_option("--chunk", options.chunk,
+                 "Modules that GLOB matches run in N chunks of their tokens, forward and backward: 'lm_head=8' never has all "
+                 "logits, 'transformer.h.*.mlp=4' no whole MLP; what is learned stays the same")
+      ->type_name("GLOB=N");
   app.add_option_function<std::string>(
          "--remat",
          [&options](const std::string &text) {
@@ -130,6 +135,14 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
   app.add_option("--block", options.blocks,
                  "Modules that are one block to --remat: glob patterns ('transformer.h.*'); default: the numbered ones")
       ->type_name("PATTERN");
+  app.add_option("--memory-budget", options.memoryBudget,
+                 "Choose micro-batches and rematerialization, where they are not given, so that the process takes at most "
+                 "that and a step is fastest: 6GiB, 512MiB, 1500MB, or max for what is free here")
+      ->type_name("SIZE");
+  app.add_option("--device", options.device,
+                 "The machine that costs are estimated for: cpu (this one, measured once), " +
+                     llvm::join(knownDevices(), ", ") + ", or FILE.json from scrimp-calibrate; default: cpu")
+      ->type_name("NAME");
   app.add_option("--workers", options.workers, "Most threads of the executable (default: this machine's)")
       ->check(CLI::Range(1, 4096)); // what a program may say
   app.add_flag("!--no-fuse", options.fuse, "One kernel per op, for comparison: the bits are the same");

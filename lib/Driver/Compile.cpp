@@ -3,7 +3,9 @@
 #include "scrimp/Codegen/Kernels.h"
 #include "scrimp/Codegen/Verify.h"
 #include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Driver/Budget.h"
 #include "scrimp/Driver/CheckModel.h"
+#include "scrimp/Driver/Device.h"
 #include "scrimp/Driver/Link.h"
 #include "scrimp/Driver/Pipeline.h"
 #include "scrimp/Planner/Report.h"
@@ -330,8 +332,7 @@ int64_t mlir::scrimp::workersOf(const CompileOptions &options) {
   return options.workers > 0 ? options.workers : std::max(1u, std::thread::hardware_concurrency());
 }
 
-/// Writes `contents` to `path` whole or not at all.
-static LogicalResult writeOutput(StringRef path, StringRef contents, MLIRContext *context) {
+LogicalResult mlir::scrimp::writeOutput(StringRef path, StringRef contents, MLIRContext *context) {
   std::string message;
   auto file = openOutputFile(path, &message);
   if (!file)
@@ -387,11 +388,21 @@ FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, ML
   FailureOr<Compilation> compilation = loadModel(options, context);
   if (failed(compilation) || failed(checkOverwrites(options, *compilation, context)))
     return failure();
-  compilation->options = options;
-  if (failed(settlePrecision(compilation->options, compilation->module->lookupSymbol<func::FuncOp>("main"))))
+  CompileOptions &chosen = compilation->options;
+  chosen = options;
+  if (failed(settlePrecision(chosen, compilation->module->lookupSymbol<func::FuncOp>("main"))))
     return failure();
+  if (!options.device.empty() || !options.memoryBudget.empty()) {
+    FailureOr<Device> device = findDevice(options.device, workersOf(options), context);
+    if (failed(device))
+      return failure();
+    chosen.rates = device->rates;
+    compilation->rates = device->rates;
+    if (!options.memoryBudget.empty() && failed(chooseWithinBudget(*compilation->module, chosen, *device)))
+      return failure();
+  }
   PassManager manager(context);
-  buildPipeline(manager, compilation->options);
+  buildPipeline(manager, chosen);
   if (failed(manager.run(*compilation->module)))
     return failure();
   if (!options.report.empty()) {
@@ -422,6 +433,7 @@ static ProgramOptions programOptionsOf(const Compilation &compilation) {
   result.optimizer = options.optimizer;
   result.hyperparameters = hyperparameterDefaults(options);
   result.workers = workersOf(options);
+  result.rates = compilation.rates;
   result.carried = compilation.carried;
   return result;
 }

@@ -174,6 +174,7 @@ LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addres
     for (auto [offset, type] : llvm::zip_equal(workspace.asArrayRef(), getWorkspaceTypes(&op, options.workers)))
       buffers.push_back(RangeAttr::get(op.getContext(), offset, bytesOf(type)));
   ArrayAttr bufferAttr = builder.getArrayAttr(buffers);
+  FloatAttr seconds = options.rates ? builder.getF64FloatAttr(secondsAlone(&op, *options.rates)) : FloatAttr();
   if (isCall) {
     LibraryCall call = kernel.getLibraryCall();
     // The library counts in 32 bits.
@@ -184,7 +185,7 @@ LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addres
           return op.emitError() << "has a dimension of " << size << ", but '" << call.function << "' takes at most "
                                 << INT32_MAX << "; try a smaller batch";
     CmdCallOp::create(commands, op.getLoc(), call.function, tensorType(op.getResult(0)).getElementType(), call.ints,
-                      call.floats, bufferAttr);
+                      call.floats, bufferAttr, seconds);
     return success();
   }
   auto symbol = op.getAttrOfType<StringAttr>("scrimp.symbol");
@@ -193,7 +194,7 @@ LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addres
   if (kernels.insert(symbol.getValue()).second)
     CmdKernelOp::create(builder, module.getLoc(), symbol.getValue(), buffers.size());
   CmdLaunchOp::create(commands, op.getLoc(), symbol.getValue(), op.getAttrOfType<IntegerAttr>("scrimp.units").getInt(),
-                      op.getAttrOfType<IntegerAttr>("scrimp.grain").getInt(), bufferAttr);
+                      op.getAttrOfType<IntegerAttr>("scrimp.grain").getInt(), bufferAttr, seconds);
   return success();
 }
 

@@ -17,6 +17,12 @@ static void cleanUp(OpPassManager &manager) {
 }
 
 void mlir::scrimp::buildTrainPipeline(OpPassManager &manager, const TrainPipelineOptions &options) {
+  buildGraphPipeline(manager, options);
+  buildRematPipeline(manager, options);
+  buildPlanPipeline(manager, options);
+}
+
+void mlir::scrimp::buildGraphPipeline(OpPassManager &manager, const TrainPipelineOptions &options) {
   //===-- The forward graph ---------------------------------------------------------------------------------------===//
   // Mixed precision starts from f32: what a file of 16 bits rounds, and where, gives way to the rules of that pass.
   bool isMixed = options.precision == "bf16" || options.precision == "fp16", isScaled = options.precision == "fp16";
@@ -73,15 +79,32 @@ void mlir::scrimp::buildTrainPipeline(OpPassManager &manager, const TrainPipelin
     cleanUp(manager);
   }
 
+  if (!options.chunk.empty()) {
+    ChunkOptions chunk;
+    chunk.rules.assign(options.chunk.begin(), options.chunk.end());
+    manager.addPass(createChunk(chunk));
+    cleanUp(manager);
+  }
   manager.addPass(createFormLinear());
-
-  //===-- The plan ------------------------------------------------------------------------------------------------===//
   manager.addPass(createWidenLibraryOps());
   // Bits are decided from here on: what follows only repeats, groups, orders and places.
+}
+
+void mlir::scrimp::buildRematPipeline(OpPassManager &manager, const TrainPipelineOptions &options) {
   RematerializeOptions remat;
   remat.policy = options.remat;
+  bool is16 = options.precision == "bf16" || options.precision == "fp16";
+  remat.flopsPerSecond = options.precision == "fp64" ? options.rates.library64
+                         : is16                      ? options.rates.library16
+                                                     : options.rates.library32;
+  remat.mapFlopsPerSecond = options.rates.kernelFlops;
+  remat.bytesPerSecond = options.rates.bytes;
+  remat.secondsPerLaunch = options.rates.launch;
   remat.blocks.assign(options.blocks.begin(), options.blocks.end());
   manager.addPass(createRematerialize(remat));
+}
+
+void mlir::scrimp::buildPlanPipeline(OpPassManager &manager, const TrainPipelineOptions &options) {
   manager.addPass(createFormKernels({options.fuse}));
   // Fusion may have carried an op past the update of what it reads; keep-order undoes that and no more.
   ScheduleOptions schedule;
@@ -93,8 +116,7 @@ void mlir::scrimp::buildTrainPipeline(OpPassManager &manager, const TrainPipelin
   manager.addPass(createPlanMemory(plan));
 }
 
-void mlir::scrimp::buildPipeline(PassManager &manager, const CompileOptions &options) {
-  TrainPipelineOptions pipeline;
+void mlir::scrimp::readOptions(TrainPipelineOptions &pipeline, const CompileOptions &options) {
   pipeline.precision = options.import.precision;
   pipeline.keepFp32 = ArrayRef(options.keepFp32);
   pipeline.master = options.master;
@@ -109,11 +131,18 @@ void mlir::scrimp::buildPipeline(PassManager &manager, const CompileOptions &opt
   pipeline.microBatchSize = options.microBatchSize;
   pipeline.batchStats = options.batchStats;
   pipeline.accumulate = options.accumulate;
-  pipeline.remat = options.remat;
+  pipeline.chunk = ArrayRef(options.chunk);
+  pipeline.remat = options.remat.empty() ? "none" : options.remat;
+  pipeline.rates = options.rates;
   pipeline.blocks = ArrayRef(options.blocks);
   pipeline.fuse = options.fuse;
   pipeline.schedule = options.schedule;
   pipeline.workers = workersOf(options);
+}
+
+void mlir::scrimp::buildPipeline(PassManager &manager, const CompileOptions &options) {
+  TrainPipelineOptions pipeline;
+  readOptions(pipeline, options);
   buildTrainPipeline(manager, pipeline);
 }
 

@@ -1,6 +1,8 @@
 #include "scrimp/Driver/PlanReport.h"
 
 #include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Driver/Budget.h"
+#include "scrimp/Driver/Device.h"
 #include "scrimp/Planner/Report.h"
 
 #include "llvm/Support/Format.h"
@@ -65,6 +67,23 @@ LogicalResult mlir::scrimp::printCommands(const CompileOptions &options, MLIRCon
   commands->get().print(os);
   os << "\n";
   return success();
+}
+
+LogicalResult mlir::scrimp::printPareto(const CompileOptions &options, StringRef pareto, MLIRContext *context,
+                                        raw_ostream &os) {
+  FailureOr<Compilation> compilation = loadModel(options, context);
+  if (failed(compilation))
+    return failure();
+  FailureOr<Device> device = findDevice(options.device, workersOf(options), context);
+  if (failed(device))
+    return failure();
+  CompileOptions family = options;
+  family.rates = device->rates;
+  FailureOr<std::vector<Candidate>> candidates = planCandidates(*compilation->module, family, *device);
+  if (failed(candidates))
+    return failure();
+  printFront(os, *candidates);
+  return writeOutput(pareto, drawPareto(*candidates), context);
 }
 
 /// Bytes as a person reads them.

@@ -159,18 +159,21 @@ void ProgramWriter::write(CmdInputOp op) {
                                    op.getIgnore().value_or(0)));
 }
 
+static double secondsOf(std::optional<APFloat> seconds) { return seconds ? seconds->convertToDouble() : 0; }
+
 /// The command of one op. Fails after an error at an op that is none.
 FailureOr<Offset<fb::Command>> ProgramWriter::writeCommand(Operation &op) {
   auto command = [&](fb::CommandBody kind, auto body) { return fb::CreateCommand(builder, kind, body.Union()); };
   if (auto launch = dyn_cast<CmdLaunchOp>(op))
     return command(fb::CommandBody::Launch,
                    fb::CreateLaunch(builder, kernelIndices.lookup(launch.getKernel()), ranges(launch.getBuffers()),
-                                    launch.getUnits(), launch.getGrain(), location(op)));
+                                    launch.getUnits(), launch.getGrain(), location(op), secondsOf(launch.getSeconds())));
   if (auto call = dyn_cast<CmdCallOp>(op)) {
     auto ints = builder.CreateVector(call.getInts().data(), call.getInts().size());
     auto floats = builder.CreateVector(call.getFloats().data(), call.getFloats().size());
     return command(fb::CommandBody::Call, fb::CreateCall(builder, text(call.getFunction()), ranges(call.getBuffers()),
-                                                         ints, floats, dtypeOfTensor(call.getType()), location(op)));
+                                                         ints, floats, dtypeOfTensor(call.getType()), location(op),
+                                                         secondsOf(call.getSeconds())));
   }
   if (auto copy = dyn_cast<CmdCopyOp>(op))
     return command(fb::CommandBody::Copy, fb::CreateCopy(builder, range(copy.getSource()), range(copy.getTarget())));

@@ -50,7 +50,7 @@ public:
             {"name", holder.name}, {"location", holder.location}, {"kind", holder.kind}, {"bytes", holder.bytes}});
     return Object{{"peak_bytes", number("arena_bytes")},
                   {"lower_bound_bytes", number("lower_bound_bytes")},
-                  {"process_bytes", number("arena_bytes") + kProcessBytesBesideArena},
+                  {"process_bytes", number("arena_bytes") + getBytesBesideArena(number("workers"))},
                   {"unshared_bytes", persistentBytes + unshared},
                   {"segments", std::move(segments)},
                   {"peak", std::move(peak)},

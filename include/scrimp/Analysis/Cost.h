@@ -8,10 +8,16 @@ namespace mlir::scrimp {
 
 /// Rates of a device. The defaults are those of two cores of a server.
 struct DeviceRates {
-  double libraryFlops = 1e11; // a second, of products and convolutions
-  double kernelFlops = 4e10;  // a second, of generated code
-  double bytes = 1.5e10;      // of memory, a second
-  double launch = 2e-6;       // seconds of any command
+  double library16 = 1e11, library32 = 1e11, library64 = 5e10; // a second, of products and convolutions of that type
+  double kernelFlops = 4e10;                                   // a second, of generated code
+  double bytes = 1.5e10;                                       // of memory, a second
+  double launch = 2e-6;                                        // seconds of any command
+
+  /// Of products of that element type.
+  double getLibraryFlops(Type type) const {
+    unsigned width = type.getIntOrFloatBitWidth();
+    return width <= 16 ? library16 : width == 32 ? library32 : library64;
+  }
 };
 
 /// Seconds of the op's arithmetic alone, as part of a kernel that runs anyway.

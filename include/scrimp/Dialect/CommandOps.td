@@ -121,14 +121,15 @@ def Scrimp_CmdOutputOp : Scrimp_CommandOp<"output", [HasParent<"CmdGraphOp">]> {
 
 def Scrimp_CmdLaunchOp : Scrimp_CommandOp<"launch", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Runs a kernel over its units";
-  let arguments = (ins FlatSymbolRefAttr:$kernel, I64Attr:$units, I64Attr:$grain, Scrimp_RangeArrayAttr:$buffers);
+  let arguments = (ins FlatSymbolRefAttr:$kernel, I64Attr:$units, I64Attr:$grain, Scrimp_RangeArrayAttr:$buffers,
+                       OptionalAttr<F64Attr>:$seconds);
   let assemblyFormat = "$kernel `units` $units `grain` $grain custom<Ranges>($buffers) attr-dict";
 }
 
 def Scrimp_CmdCallOp : Scrimp_CommandOp<"call"> {
   let summary = "Calls a function of the runtime's library";
   let arguments = (ins StrAttr:$function, TypeAttr:$type, DenseI64ArrayAttr:$ints, DenseF64ArrayAttr:$floats,
-                       Scrimp_RangeArrayAttr:$buffers);
+                       Scrimp_RangeArrayAttr:$buffers, OptionalAttr<F64Attr>:$seconds);
   let assemblyFormat = "$function `:` $type `ints` $ints `floats` $floats custom<Ranges>($buffers) attr-dict";
 }
 

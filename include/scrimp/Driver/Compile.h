@@ -2,6 +2,7 @@
 #ifndef SCRIMP_DRIVER_COMPILE_H
 #define SCRIMP_DRIVER_COMPILE_H
 
+#include "scrimp/Analysis/Cost.h"
 #include "scrimp/Import/Onnx.h"
 #include "scrimp/runtime/StateDict.h"
 
@@ -31,8 +32,13 @@ struct CompileOptions {
   int64_t microBatchSize = 0;           // most samples of one; 0: any
   std::string accumulate = "fp32";      // gradients of micro-batches; or bf16
   std::string batchStats = "whole";     // or per-micro-batch: each has statistics of its own
-  std::string remat = "none";           // what the backward pass computes again (RematPolicy)
+  std::vector<std::string> chunk;       // GLOB=N: modules that run in N chunks of their tokens
+  std::string remat;                    // what the backward pass computes again (RematPolicy); empty: nothing, or what
+                                        // memoryBudget asks for
   std::vector<std::string> blocks;      // module scopes that are blocks: patterns
+  std::string memoryBudget;             // a size, or "max": choose what is not given so that the process fits
+  std::string device;                   // what costs are estimated for (Device.h); empty: cpu, where they are asked for
+  DeviceRates rates;                    // of the device, once it is known
   bool fuse = true, schedule = true;    // off: for comparison; the bits are the same
   int64_t workers = 0;                  // most threads of the executable; 0: this machine's
   std::string target = "cpu";
@@ -55,6 +61,7 @@ struct Compilation {
   CompileOptions options; // with what the model decides where the user did not: the precision
   llvm::StringMap<WeightSource> weights;
   std::vector<CarriedTensor> carried;
+  std::optional<DeviceRates> rates; // where costs were asked for: of options.device
 };
 
 /// Reads a model and prints what the importer has to say about it to stderr.
@@ -71,6 +78,9 @@ FailureOr<OwningOpRef<ModuleOp>> buildCommands(const CompileOptions &options, ML
 
 /// Everything. Errors are reported through the context; nothing is left behind by a failure.
 LogicalResult compileModel(const CompileOptions &options, MLIRContext *context);
+
+/// Writes `contents` to `path` whole or not at all.
+LogicalResult writeOutput(StringRef path, StringRef contents, MLIRContext *context);
 
 /// Most threads of the executable.
 int64_t workersOf(const CompileOptions &options);

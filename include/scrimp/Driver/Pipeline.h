@@ -2,6 +2,8 @@
 #ifndef SCRIMP_DRIVER_PIPELINE_H
 #define SCRIMP_DRIVER_PIPELINE_H
 
+#include "scrimp/Analysis/Cost.h"
+
 #include "mlir/Pass/PassOptions.h"
 
 namespace mlir {
@@ -9,8 +11,10 @@ class OpPassManager;
 }
 
 namespace mlir::scrimp {
+struct CompileOptions;
 
 struct TrainPipelineOptions : PassPipelineOptions<TrainPipelineOptions> {
+  DeviceRates rates; // has no text
   Option<std::string> precision{*this, "precision",
                                 llvm::cl::desc("fp64 or fp32 (all of the model), bf16 or fp16 (activations); "
                                                "otherwise as the model says"),
@@ -37,6 +41,7 @@ struct TrainPipelineOptions : PassPipelineOptions<TrainPipelineOptions> {
                                  llvm::cl::init("fp32")};
   Option<std::string> batchStats{*this, "batch-stats", llvm::cl::desc("whole, or per-micro-batch"),
                                  llvm::cl::init("whole")};
+  ListOption<std::string> chunk{*this, "chunk", llvm::cl::desc("Rules of scrimp-chunk")};
   Option<std::string> remat{*this, "remat", llvm::cl::desc("The policy of scrimp-rematerialize"),
                             llvm::cl::init("none")};
   ListOption<std::string> blocks{*this, "block", llvm::cl::desc("Module scopes that are blocks: patterns")};
@@ -46,8 +51,18 @@ struct TrainPipelineOptions : PassPipelineOptions<TrainPipelineOptions> {
                           llvm::cl::init(1)};
 };
 
-/// Adds the passes from the imported module to the plan (design, section 2).
+/// Adds the passes from the imported module to the plan (design, section 2): the three below.
 void buildTrainPipeline(OpPassManager &manager, const TrainPipelineOptions &options);
+
+/// From the imported module to the graph whose ops decide every bit.
+void buildGraphPipeline(OpPassManager &manager, const TrainPipelineOptions &options);
+/// What is computed again.
+void buildRematPipeline(OpPassManager &manager, const TrainPipelineOptions &options);
+/// Kernels, their order, and the plan.
+void buildPlanPipeline(OpPassManager &manager, const TrainPipelineOptions &options);
+
+/// What the command line says of the passes.
+void readOptions(TrainPipelineOptions &pipeline, const CompileOptions &options);
 
 /// Makes it known as --scrimp-train-pipeline.
 void registerTrainPipeline();

@@ -2,6 +2,7 @@
 #ifndef SCRIMP_DRIVER_PROGRAM_H
 #define SCRIMP_DRIVER_PROGRAM_H
 
+#include "scrimp/Analysis/Cost.h"
 #include "scrimp/Import/Onnx.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -21,6 +22,7 @@ struct ProgramOptions {
   /// Run-time flags and their defaults, in the order of --help.
   std::vector<std::pair<std::string, double>> hyperparameters;
   int64_t workers = 1;
+  std::optional<DeviceRates> rates; // of the machine it is meant for: commands then say how long they should take
   llvm::ArrayRef<CarriedTensor> carried;
 };
 

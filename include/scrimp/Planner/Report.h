@@ -7,14 +7,15 @@
 
 namespace mlir::scrimp {
 
-/// What the process needs beside the arena at most: code, the library's pools, stacks.
-constexpr int64_t kProcessBytesBesideArena = 64 << 20;
+/// What a process needs beside the arena, at most: code and libraries (8 MiB on Debian 12), and of each thread what
+/// OpenBLAS packs operands into and a stack.
+constexpr int64_t getBytesBesideArena(int64_t workers) { return (int64_t(8) << 20) + workers * (int64_t(9) << 19); }
 
 /// The report of a planned module:
 ///
 ///   peak_bytes             the arena: what is allocated, to the byte
 ///   lower_bound_bytes      no placement of this schedule takes less
-///   process_bytes          an estimate: the arena and kProcessBytesBesideArena
+///   process_bytes          the arena and getBytesBesideArena
 ///   unshared_bytes         what a step would take if no two values shared bytes
 ///   segments               {parameters, optimizer_state, gradients, activations, workspace, inputs}: bytes; their sum is
 ///                          the arena. The transient three are what each holds at the peak; activations has the rest

@@ -1,5 +1,6 @@
 // Prepares and walks a command list.
 #include "scrimp/runtime/Executor.h"
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -55,6 +56,7 @@ void Executor::prepare(const Program *program, const Commands *list, const scrim
     size_t index = commands.size();
     Command prepared;
     prepared.firstPointer = pointers.size();
+    prepared.source = command;
     if (const Launch *launch = command->body_as_Launch()) {
       prepared.kind = Kind::launch;
       prepared.kernel = kernels[launch->kernel()];
@@ -106,26 +108,61 @@ void Executor::prepare(const Program *program, const Commands *list, const scrim
 
 const CheckFinite *Executor::run() { return run(0, commands.size()); }
 
+/// A launch, a call or a copy.
+void Executor::compute(const Command &command) {
+  char *const *buffers = pointers.data() + command.firstPointer;
+  if (command.kind == Kind::call) {
+    command.function->run(command.arguments, pool);
+  } else if (command.kind == Kind::launch) {
+    auto body = [&](int64_t begin, int64_t end, int) { command.kernel(buffers, begin, end); };
+    pool.parallelFor(command.units, command.grain, body);
+  } else {
+    auto body = [&](int64_t begin, int64_t end, int) {
+      memcpy(buffers[0] + begin, buffers[1] + begin, static_cast<size_t>(end - begin));
+    };
+    pool.parallelFor(command.units, 1 << 18, body);
+  }
+}
+
+static double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void Executor::startProfile() { measured.resize(commands.size()); }
+
+std::vector<CommandTiming> Executor::getProfile() const {
+  std::vector<CommandTiming> timings;
+  for (size_t i = 0; i < measured.size(); ++i) {
+    const Command &command = commands[i];
+    CommandTiming timing{"copy", "", measured[i].seconds, 0, measured[i].runs};
+    if (const Launch *launch = command.source->body_as_Launch())
+      timing = {"kernel", textOf(launch->location()), timing.seconds, launch->seconds(), timing.runs};
+    else if (const Call *call = command.source->body_as_Call())
+      timing = {textOf(call->function()), textOf(call->location()), timing.seconds, call->seconds(), timing.runs};
+    else if (command.kind != Kind::copy)
+      continue;
+    timing.expected *= static_cast<double>(timing.runs);
+    timings.push_back(timing);
+  }
+  return timings;
+}
+
 const CheckFinite *Executor::run(size_t first, size_t last) {
   for (size_t i = first; i < last; ++i) {
     const Command &command = commands[i];
-    char *const *buffers = pointers.data() + command.firstPointer;
     switch (command.kind) {
-    case Kind::launch: {
-      auto body = [&](int64_t begin, int64_t end, int) { command.kernel(buffers, begin, end); };
-      pool.parallelFor(command.units, command.grain, body);
-      break;
-    }
+    case Kind::launch:
     case Kind::call:
-      command.function->run(command.arguments, pool);
+    case Kind::copy:
+      if (measured.empty()) {
+        compute(command);
+      } else {
+        double start = now();
+        compute(command);
+        measured[i].seconds += now() - start;
+        ++measured[i].runs;
+      }
       break;
-    case Kind::copy: {
-      auto body = [&](int64_t begin, int64_t end, int) {
-        memcpy(buffers[0] + begin, buffers[1] + begin, static_cast<size_t>(end - begin));
-      };
-      pool.parallelFor(command.units, 1 << 18, body);
-      break;
-    }
     case Kind::check:
       if (!std::isfinite(checked(command.check)))
         return command.check;
@@ -137,7 +174,7 @@ const CheckFinite *Executor::run(size_t first, size_t last) {
       break;
     case Kind::conditional:
       // The commands that it holds come next.
-      if (!*buffers[0])
+      if (!*pointers[command.firstPointer])
         i = command.end - 1;
       break;
     }

@@ -121,6 +121,7 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
   app.add_option("--metrics", options.metrics, "file of JSON lines, one object a step")->type_name("FILE");
   app.add_option("--on-nan", onNan, "stop (default) or skip a step whose loss or gradient is not finite");
 
+  app.add_flag("--profile", options.profile, "tell at the end where the time of the steps went, by the model's names");
   app.add_flag("--verify", options.verify,
                "compare the matrix products of all shapes that this program has with plain sums, and end");
 

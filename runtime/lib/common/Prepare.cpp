@@ -1,6 +1,7 @@
 // Everything before the first step.
 #include "Trainer.h"
 #include "scrimp/runtime/BlasCheck.h"
+#include "scrimp/runtime/MemoryLimit.h"
 #include "scrimp/runtime/Weights.h"
 #include <cmath>
 #include <sys/stat.h>
@@ -12,6 +13,20 @@ using namespace program;
 
 Trainer::Trainer(const ProgramImage &image, const Program *program, Options options, std::string programName)
     : image(image), program(program), options(std::move(options)), programName(std::move(programName)) {}
+
+/// Refuses what would only be killed later: the bytes of the plan are all touched. A bare process takes 6 MiB at least.
+static Status checkMemoryLimits(const Program *program) {
+  constexpr int64_t bare = 6 << 20;
+  int64_t needed = static_cast<int64_t>(program->arena_bytes()) + bare;
+  for (const MemoryLimit &limit : findMemoryLimits())
+    if (needed > limit.bytes)
+      return Status::error("this program needs %.1f MiB at least, of which %.1f are planned, but %s allows %.1f MiB; "
+                           "recompile with --memory-budget %lldMiB",
+                           static_cast<double>(needed) / (1 << 20),
+                           static_cast<double>(program->arena_bytes()) / (1 << 20), limit.source.c_str(),
+                           static_cast<double>(limit.bytes) / (1 << 20), static_cast<long long>(limit.bytes >> 20));
+  return Status::ok();
+}
 
 /// A resumed run goes on as the saved one would have: its flags hold unless given anew, and what would silently change
 /// the order of samples is refused.
@@ -151,6 +166,8 @@ Status Trainer::prepare() {
   state.values = options.values;
   order.emplace(std::max<int64_t>(data->samples(), 1), options.seed, options.shuffle);
 
+  if (Status status = checkMemoryLimits(program); status.failed())
+    return status;
   initializeLibrary();
   if (Status status = checkBlas(program); status.failed())
     return status;

@@ -1,5 +1,6 @@
 // The loop: fill a batch, write the scalars, walk the command list, look at the loss.
 #include "Trainer.h"
+#include "scrimp/runtime/Profile.h"
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -161,9 +162,14 @@ Status Trainer::run() {
   bool stopped = false;
   while (state.step < totalSteps && !stopped) {
     StepReport report{};
+    // The first step meets memory that has not been touched; it counts only where it is the last too.
+    bool isProfiled = options.profile && (state.step > firstStep || state.step + 1 == totalSteps);
+    if (isProfiled && ++profiledSteps == 1)
+      trainGraph->startProfile();
     if (image.hooks.begin)
       image.hooks.begin(image.hooks.context, state.step + 1);
     Status status = trainStep(report);
+    profiledSeconds += isProfiled ? report.seconds : 0;
     int64_t steps = state.step - firstStep, samples = steps * program->batch();
     if (!status.failed())
       progress.step(report, now() - start, steps, samples, samples * program->tokens_per_sample());
@@ -206,6 +212,8 @@ void Trainer::summarise(double seconds, int64_t steps, int64_t samples) {
   if (savedStep >= 0 && !options.saveFolder.empty())
     text += format(", saved %s/step-%06lld", options.saveFolder.c_str(), (long long)savedStep);
   printf("%s\n", text.c_str());
+  if (profiledSteps)
+    printf("\n%s", profileText(trainGraph->getProfile(), profiledSteps, profiledSeconds).c_str());
   fflush(stdout);
 }
 

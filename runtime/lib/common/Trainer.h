@@ -70,6 +70,8 @@ private:
   int64_t totalSteps = 0;
   int64_t savedStep = -1, evaluatedStep = -1;
   int64_t skippedSteps = 0;
+  int64_t profiledSteps = 0;
+  double profiledSeconds = 0;
   double lastLoss = 0, lastEvalLoss = 0;
   bool warnedPartial = false;
   bool madeFolder = false; // --save DIR was not there

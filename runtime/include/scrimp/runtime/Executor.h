@@ -10,6 +10,13 @@
 
 namespace scrimp::runtime {
 
+/// How long a command took, over all its runs.
+struct CommandTiming {
+  std::string_view what, where; // the library function, "kernel" or "copy"; the user's name for what it computes
+  double seconds = 0, expected = 0; // expected: as the compiler estimated, over all runs; 0 where it did not
+  int64_t runs = 0;
+};
+
 /// A graph of a verified program, bound to an arena. Refers to the program, the arena and the pool, which outlive it.
 class Executor {
 public:
@@ -19,6 +26,11 @@ public:
   /// Runs the commands in order. The check that met a number that is not finite, after which the rest was left out;
   /// null if all went well.
   const program::CheckFinite *run();
+
+  /// From now on run() measures each command.
+  void startProfile();
+  /// What it measured, command by command.
+  std::vector<CommandTiming> getProfile() const;
 
   /// An output as a double, after run().
   double output(const program::Output *output) const;
@@ -39,6 +51,11 @@ private:
     size_t firstMove = 0, lastMove = 0; // repeat: into `moves`
     LibraryArguments arguments;
     const program::CheckFinite *check = nullptr;
+    const program::Command *source = nullptr;
+  };
+  struct Measured {
+    double seconds = 0;
+    int64_t runs = 0;
   };
   /// How far a pointer moves from one iteration of a repeat to the next.
   struct Move {
@@ -49,12 +66,14 @@ private:
   void prepare(const program::Program *program, const Commands *list, const scrimp_kernel *kernels);
   void addPointer(const program::Range *range);
   const program::CheckFinite *run(size_t first, size_t last);
+  void compute(const Command &command);
   const program::CheckFinite *repeat(size_t index);
   void move(const Command &repeat, int64_t iterations);
 
   char *arena;
   ThreadPool &pool;
   std::vector<Command> commands; // a repeat's or conditional's follow it
+  std::vector<Measured> measured; // by command; empty: nothing is measured
   std::vector<char *> pointers;  // of the iterations under way
   std::vector<uint64_t> lengths;
   std::vector<Move> moves;

@@ -32,6 +32,7 @@ struct Options {
   PrefixRename initRename; // of names in initFrom
   bool skipNan = false;
   bool verify = false;
+  bool profile = false;
 };
 
 /// Parses and checks what can be checked without files. `helpText` is set instead where --help was asked for.
