@@ -202,6 +202,26 @@ class Values(Case):
                 expected = loss(module(x), target).item()
                 self.assertLess(abs(float(found) - expected), 1e-6 * max(1, abs(expected)))
 
+    def test_dropout_between_recurrent_layers(self):
+        """torch's exporter drops it. Without it the outputs are those of the module in evaluation, final states too."""
+        def loss(output, target):
+            states = output[1] if isinstance(output[1], tuple) else (output[1],)
+            return (output[0] * target).sum() + sum((s * torch.arange(s.numel()).reshape(s.shape)).sum() for s in states)
+
+        for kind, arguments in ((nn.LSTM, {"bidirectional": True}), (nn.GRU, {"bias": False, "batch_first": True}), (nn.RNN, {})):
+            with self.subTest(kind=kind.__name__):
+                module, x = kind(4, 3, num_layers=3, dropout=0.3, **arguments), torch.randn(5, 2, 4)
+                target = torch.randn(module(x)[0].shape)
+                model, _ = self.export(module, (x, target), loss=loss, input_names=["x", "target"])
+                drops = [n for n in model.graph.node if n.op_type == "Dropout"]
+                self.assertEqual([len(n.input) for n in drops], [3, 3])
+                for node in drops:
+                    del node.input[2:]
+                found = self.run_model(model, {"x": x.numpy(), "target": target.numpy()})["loss"]
+                self.assertLess(abs(float(found) - loss(module.eval()(x), target).item()), 1e-4)
+        model, _ = self.export(nn.LSTM(4, 3, 2, dropout=0.3).eval(), torch.randn(5, 2, 4))
+        self.assertNotIn("Dropout", [n.op_type for n in model.graph.node])
+
     def test_names_that_torch_gives_to_values(self):
         """Parameters named as inputs, outputs and values are keep their names and are told apart from them."""
         class Named(nn.Module):
