@@ -94,19 +94,37 @@ BatchAnalysis::BatchAnalysis(ArrayRef<Operation *> region, Value seed, BatchPlac
   } while (problems.empty() && !findSeeds(mayBeSplit));
 }
 
-/// False if a region reads more that is split than was known.
+/// False if a region reads more that is split than was known. Ops of the region that nothing split reaches yet, but whose
+/// results are read split, are cut likewise, and what they read then is split too.
 bool BatchAnalysis::findSeeds(llvm::function_ref<bool(Value)> mayBeSplit) {
   llvm::SmallDenseSet<Operation *> inside(ops.begin(), ops.end());
   size_t known = seeds.size();
-  for (Operation *op : ops) {
-    std::optional<BatchCut> cut = getCut(op);
-    if (!cut)
-      continue;
+  SmallVector<std::pair<Operation *, BatchCut>> worklist;
+  llvm::SmallDenseSet<Operation *> seen;
+  for (Operation *op : ops)
+    if (std::optional<BatchCut> cut = getCut(op))
+      worklist.push_back({op, *cut});
+  while (!worklist.empty()) {
+    auto [op, cut] = worklist.pop_back_val();
     DimensionRule rule = cast<BatchSplitOp>(op).getDimensionRule();
-    for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands))
-      if (!inside.contains(operand.getDefiningOp()) && !seeds.contains(operand) && mayBeSplit(operand))
-        if (std::optional<BatchPlacement> split = splitBy(rule, factors, *cut))
-          seeds[operand] = *split;
+    for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands)) {
+      std::optional<BatchPlacement> split = splitBy(rule, factors, cut);
+      if (!split || seeds.contains(operand) || getPlacement(operand).kind != BatchPlacement::Invariant ||
+          !mayBeSplit(operand))
+        continue;
+      Operation *source = operand.getDefiningOp();
+      if (!inside.contains(source)) {
+        seeds[operand] = *split;
+        continue;
+      }
+      auto splitSource = dyn_cast<BatchSplitOp>(source);
+      if (!splitSource || !seen.insert(source).second)
+        continue;
+      DimensionRule sourceRule = splitSource.getDimensionRule();
+      const DimensionFactors &result = sourceRule.results[cast<OpResult>(operand).getResultNumber()];
+      if (std::optional<BatchCut> sourceCut = cutOf(sourceRule, result, *split, batch))
+        worklist.push_back({source, *sourceCut});
+    }
   }
   return seeds.size() == known;
 }
