@@ -3,6 +3,7 @@
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Driver/Device.h"
 #include "scrimp/Driver/Pipeline.h"
+#include "scrimp/Driver/SuggestChunks.h"
 #include "scrimp/Planner/Report.h"
 #include "scrimp/runtime/MemoryLimit.h"
 
@@ -92,33 +93,62 @@ static std::vector<std::string> rematPolicies(const DeviceRates &rates) {
 /// Candidates that differ in what is computed again alone.
 using Group = std::vector<Candidate>;
 
+/// Rules of --chunk for `count` micro-batches, each a way to begin with: none, the head, the head and MLPs. Chunks of
+/// fewer than 512 tokens would make the library's products slow.
+static std::vector<std::vector<std::string>> chunkRules(const SuggestedChunks &suggested, int64_t count) {
+  constexpr int64_t fewestRows = 512, mostChunks = 64;
+  std::vector<std::vector<std::string>> ways{{}};
+  int64_t chunks = std::min(suggested.rows / std::max<int64_t>(count, 1) / fewestRows, mostChunks);
+  if (chunks < 2)
+    return ways;
+  std::vector<std::string> rules;
+  for (const std::vector<std::string> *patterns : {&suggested.heads, &suggested.insides}) {
+    for (const std::string &pattern : *patterns)
+      rules.push_back(pattern + "=" + std::to_string(chunks));
+    if (!rules.empty() && rules != ways.back())
+      ways.push_back(rules);
+  }
+  return ways;
+}
+
 static std::vector<Group> makeFamily(ModuleOp module, const CompileOptions &options, const Device &device) {
   std::vector<int64_t> counts{0};
   if (options.microBatches == 0 && options.microBatchSize == 0)
     counts = microBatchCounts(getBatch(module));
-  std::vector<std::string> policies{options.remat};
-  if (options.remat.empty())
-    policies = rematPolicies(device.rates);
+  SuggestedChunks suggested;
+  if (options.chunk.empty())
+    suggested = suggestChunks(module.lookupSymbol<func::FuncOp>("main"));
   std::vector<Group> family;
-  for (int64_t count : counts) {
-    Group &group = family.emplace_back();
-    for (const std::string &policy : policies) {
-      Candidate candidate;
-      candidate.options = options;
-      candidate.options.report.clear();
-      candidate.options.memoryBudget.clear();
-      candidate.options.remat = policy;
-      if (count) {
-        candidate.options.microBatches = count;
-        candidate.flags = llvm::formatv("--micro-batches {0} ", count);
+  for (int64_t count : counts)
+    for (const std::vector<std::string> &rules : chunkRules(suggested, std::max(count, options.microBatches))) {
+      std::vector<std::string> policies{options.remat};
+      if (options.remat.empty())
+        policies = rematPolicies(device.rates);
+      // Beside chunks, which are for tight budgets, a few.
+      if (!rules.empty() && policies.size() > 1)
+        policies = {policies[0], policies[2], policies[5], "full"};
+      Group &group = family.emplace_back();
+      for (const std::string &policy : policies) {
+        Candidate candidate;
+        candidate.options = options;
+        candidate.options.report.clear();
+        candidate.options.memoryBudget.clear();
+        candidate.options.remat = policy;
+        if (count) {
+          candidate.options.microBatches = count;
+          candidate.flags = llvm::formatv("--micro-batches {0} ", count);
+        }
+        for (const std::string &rule : rules) {
+          candidate.options.chunk.push_back(rule);
+          candidate.flags += "--chunk '" + rule + "' ";
+        }
+        candidate.flags += "--remat " + policy;
+        // What is worth its price depends on the machine.
+        if (StringRef(policy).starts_with("tradeoff"))
+          candidate.flags += " --device " + (options.device.empty() ? "cpu" : options.device);
+        group.push_back(std::move(candidate));
       }
-      candidate.flags += "--remat " + policy;
-      // What is worth its price depends on the machine.
-      if (StringRef(policy).starts_with("tradeoff"))
-        candidate.flags += " --device " + (options.device.empty() ? "cpu" : options.device);
-      group.push_back(std::move(candidate));
     }
-  }
   return family;
 }
 

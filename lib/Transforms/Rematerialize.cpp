@@ -39,9 +39,12 @@ public:
       bool mayRepeat = isa<KernelOp>(op) && isMemoryEffectFree(op) && (kinds.onParameters || kinds.onData);
       problem.ops.push_back({secondsOf(op), mayRepeat, SmallVector<unsigned>(graph.getReads(problem.ops.size()))});
     }
+    // A value that is updated in place is no longer there for a second reader; but what is made once alone (a sum of a
+    // loop that holds both passes, which the backward pass goes on with) has no choice.
     for (auto [v, value] : llvm::enumerate(graph.getValues()))
       problem.values.push_back({graph.getOpOf(v), graph.isGiven(v) ? 0.0 : static_cast<double>(bytesOf(value)),
-                                !graph.getBackwardReads(v).empty(), !isOverwritten(value)});
+                                !graph.getBackwardReads(v).empty(),
+                                !isOverwritten(value) || !problem.ops[graph.getOpOf(v)].mayRepeat});
   }
 
   RematProblem problem;

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import xml.dom.minidom
 
 import numpy as np
@@ -32,7 +33,7 @@ def candidates(model, *flags):
     """[(MiB, flags)] of the front, fastest first."""
     text = run(["scrimp-plan", model, "--quiet", "--workers", "2", "--device", DEVICE, "--pareto", os.devnull, *flags]).stdout
     return [
-        (float(size), line.split()) for size, line in re.findall(r"^ +([0-9.]+) MiB +\S+ s +(.*)$", text, re.MULTILINE)
+        (float(size), shlex.split(line)) for size, line in re.findall(r"^ +([0-9.]+) MiB +\S+ s +(.*)$", text, re.MULTILINE)
     ]
 
 
@@ -64,7 +65,7 @@ def plain_flags(folder):
     result = run(["scrimp-compile", model, "--workers", "2", *dims, *budget, "--emit", "mlir", "-o", folder / "a"])
     chosen = re.search(r"^  \* .* s  (.*)$", result.stderr, re.MULTILINE)
     check(chosen, f"no line is marked: {result.stderr}")
-    for name, flags in (("b", budget), ("c", chosen[1].split())):
+    for name, flags in (("b", budget), ("c", shlex.split(chosen[1]))):
         run(["scrimp-compile", model, "--quiet", "--workers", "2", *dims, *flags, "--emit", "mlir", "-o", folder / name])
     texts = [(folder / name).read_bytes() for name in "abc"]
     check(texts[0] == texts[1], "the same command gave another plan")

@@ -1,0 +1,76 @@
+#include "scrimp/Driver/SuggestChunks.h"
+
+#include "scrimp/Analysis/Aliases.h"
+#include "scrimp/Analysis/Blocks.h"
+#include "scrimp/Analysis/TrainingParts.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+/// "transformer.h.*.mlp" of 'transformer.h.0.mlp'.
+static std::string withoutNumbers(StringRef scope) {
+  std::string pattern;
+  while (!scope.empty()) {
+    size_t end = std::min(scope.find_first_of("./"), scope.size());
+    StringRef part = scope.take_front(end);
+    bool isNumber = !part.empty() && llvm::all_of(part, llvm::isDigit);
+    pattern += isNumber ? "*" : part.str();
+    pattern += scope.substr(end, 1);
+    scope = scope.drop_front(std::min(end + 1, scope.size()));
+  }
+  return pattern;
+}
+
+static StringRef parentOf(StringRef scope) {
+  size_t dot = scope.find_last_of("./");
+  return dot == StringRef::npos ? StringRef() : scope.take_front(dot);
+}
+
+namespace {
+/// A contraction of data by a weight: how many elements it makes of one, and along which rows.
+struct Projection {
+  StringRef scope;
+  double growth;
+  int64_t rows, bytes;
+};
+} // namespace
+
+SuggestedChunks mlir::scrimp::suggestChunks(func::FuncOp main) {
+  Dependence dependence;
+  SmallVector<Projection> projections;
+  std::vector<std::string> names; // whose scopes are looked at
+  for (Operation &op : main.getBody().front().without_terminator()) {
+    auto kernel = dyn_cast<KernelOp>(op);
+    if (!kernel || kernel.getKernelFamily() != KernelFamily::Library || op.getNumOperands() != 2)
+      continue;
+    Dependence::Kinds data = dependence.get(op.getOperand(0)), weight = dependence.get(op.getOperand(1));
+    RankedTensorType from = tensorType(op.getOperand(0)), to = tensorType(op.getResult(0));
+    if (!data.onData || weight.onData || to.getRank() < 2 || from.getNumElements() == 0)
+      continue;
+    names.push_back(userNameOf(&op));
+    projections.push_back({"", double(to.getNumElements()) / from.getNumElements(),
+                           to.getNumElements() / std::max<int64_t>(1, to.getShape().back()), bytesOf(to)});
+  }
+  for (auto [projection, name] : llvm::zip(projections, names))
+    projection.scope = moduleScopeOf(name);
+  SuggestedChunks suggested;
+  auto add = [](std::vector<std::string> &patterns, std::string pattern) {
+    if (!llvm::is_contained(patterns, pattern))
+      patterns.push_back(std::move(pattern));
+  };
+  for (const Projection &wide : projections) {
+    // Three numbers of one: what is inside is worth more than the loop's own bytes.
+    if (wide.scope.empty() || wide.growth < 2.5)
+      continue;
+    suggested.rows = std::max(suggested.rows, wide.rows);
+    StringRef parent = parentOf(wide.scope);
+    bool isNarrowedAgain = !parent.empty() && llvm::any_of(projections, [&](const Projection &other) {
+      return other.growth <= 0.5 && parentOf(other.scope) == parent;
+    });
+    if (isNarrowedAgain)
+      add(suggested.insides, withoutNumbers(parent));
+    else if (&wide == &projections.back())
+      add(suggested.heads, withoutNumbers(wide.scope));
+  }
+  return suggested;
+}
