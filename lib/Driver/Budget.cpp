@@ -118,37 +118,52 @@ static std::vector<Group> makeFamily(ModuleOp module, const CompileOptions &opti
   SuggestedChunks suggested;
   if (options.chunk.empty())
     suggested = suggestChunks(module.lookupSymbol<func::FuncOp>("main"));
-  std::vector<Group> family;
+  // One way to begin with: its micro-batches, chunks and precision decide the graph.
+  struct Start {
+    int64_t count;
+    std::vector<std::string> rules;
+    std::string precision;
+  };
+  std::vector<Start> starts;
   for (int64_t count : counts)
-    for (const std::vector<std::string> &rules : chunkRules(suggested, std::max(count, options.microBatches))) {
-      std::vector<std::string> policies{options.remat};
-      if (options.remat.empty())
-        policies = rematPolicies(device.rates);
-      // Beside chunks, which are for tight budgets, a few.
-      if (!rules.empty() && policies.size() > 1)
-        policies = {policies[0], policies[2], policies[5], "full"};
-      Group &group = family.emplace_back();
-      for (const std::string &policy : policies) {
-        Candidate candidate;
-        candidate.options = options;
-        candidate.options.report.clear();
-        candidate.options.memoryBudget.clear();
-        candidate.options.remat = policy;
-        if (count) {
-          candidate.options.microBatches = count;
-          candidate.flags = llvm::formatv("--micro-batches {0} ", count);
-        }
-        for (const std::string &rule : rules) {
-          candidate.options.chunk.push_back(rule);
-          candidate.flags += "--chunk '" + rule + "' ";
-        }
-        candidate.flags += "--remat " + policy;
-        // What is worth its price depends on the machine.
-        if (StringRef(policy).starts_with("tradeoff"))
-          candidate.flags += " --device " + (options.device.empty() ? "cpu" : options.device);
-        group.push_back(std::move(candidate));
+    for (const std::vector<std::string> &rules : chunkRules(suggested, std::max(count, options.microBatches)))
+      for (size_t i = 0; i < std::max<size_t>(1, options.precisions.size()); ++i)
+        starts.push_back({count, rules, options.precisions.size() > 1 ? options.precisions[i] : ""});
+  std::vector<Group> family;
+  for (const auto &[count, rules, precision] : starts) {
+    std::vector<std::string> policies{options.remat};
+    if (options.remat.empty())
+      policies = rematPolicies(device.rates);
+    // Beside chunks, which are for tight budgets, a few.
+    if (!rules.empty() && policies.size() > 1)
+      policies = {policies[0], policies[2], policies[5], "full"};
+    Group &group = family.emplace_back();
+    for (const std::string &policy : policies) {
+      Candidate candidate;
+      candidate.options = options;
+      candidate.options.report.clear();
+      candidate.options.memoryBudget.clear();
+      candidate.options.remat = policy;
+      candidate.options.precisions.clear();
+      if (!precision.empty()) {
+        candidate.options.import.precision = precision;
+        candidate.flags = "--precision " + precision + " ";
       }
+      if (count) {
+        candidate.options.microBatches = count;
+        candidate.flags += llvm::formatv("--micro-batches {0} ", count);
+      }
+      for (const std::string &rule : rules) {
+        candidate.options.chunk.push_back(rule);
+        candidate.flags += "--chunk '" + rule + "' ";
+      }
+      candidate.flags += "--remat " + policy;
+      // What is worth its price depends on the machine.
+      if (StringRef(policy).starts_with("tradeoff"))
+        candidate.flags += " --device " + (options.device.empty() ? "cpu" : options.device);
+      group.push_back(std::move(candidate));
     }
+  }
   return family;
 }
 

@@ -65,10 +65,21 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
          },
          "Names in --init-from's file that begin with FROM begin with TO instead")
       ->type_name("FROM=TO");
-  app.add_option("--precision", options.import.precision,
-                 "fp32 or fp64 (all of the model), bf16 or fp16 (activations and their gradients; parameters, their "
-                 "gradients and statistics stay fp32); default: as the model's parameters are")
-      ->check(CLI::IsMember({"fp32", "fp64", "bf16", "fp16"}));
+  app.add_option_function<std::vector<std::string>>(
+         "--precision",
+         [&options](const std::vector<std::string> &given) {
+           options.precisions = given;
+           if (given.size() == 1)
+             options.import.precision = given[0];
+           else if (llvm::is_contained(given, "fp64"))
+             throw CLI::ValidationError("--precision", "fp64 is no choice beside others; give it alone");
+         },
+         "fp32 or fp64 (all of the model), bf16 or fp16 (activations and their gradients; parameters, their gradients "
+         "and statistics stay fp32); default: as the model's parameters are. Several, as in bf16,fp32: what "
+         "--memory-budget may choose from")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"fp32", "fp64", "bf16", "fp16"}))
+      ->type_name("PRECISION");
   app.add_option("--keep-fp32", options.keepFp32,
                  "What --precision bf16 or fp16 leaves alone: glob patterns over layers, modules and parameters")
       ->type_name("PATTERN");

@@ -364,8 +364,7 @@ static LogicalResult checkOverwrites(const CompileOptions &options, const Compil
   return success();
 }
 
-/// What --precision means for the model: a file whose trained parameters are of 16 bits says so itself.
-static LogicalResult settlePrecision(CompileOptions &options, func::FuncOp main) {
+LogicalResult mlir::scrimp::settlePrecision(CompileOptions &options, func::FuncOp main) {
   std::string &precision = options.import.precision;
   for (unsigned i = 0; precision.empty() && i < main.getNumArguments(); ++i)
     if (auto role = main.getArgAttrOfType<StringAttr>(i, ScrimpDialect::kParam); role && role == "trainable") {
@@ -388,6 +387,9 @@ FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, ML
   FailureOr<Compilation> compilation = loadModel(options, context);
   if (failed(compilation) || failed(checkOverwrites(options, *compilation, context)))
     return failure();
+  if (options.precisions.size() > 1 && options.memoryBudget.empty())
+    return emitError(UnknownLoc::get(context)) << "--precision names several, which --memory-budget chooses from; give one",
+           failure();
   CompileOptions &chosen = compilation->options;
   chosen = options;
   if (failed(settlePrecision(chosen, compilation->module->lookupSymbol<func::FuncOp>("main"))))

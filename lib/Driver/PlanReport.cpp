@@ -79,6 +79,8 @@ LogicalResult mlir::scrimp::printPareto(const CompileOptions &options, StringRef
     return failure();
   CompileOptions family = options;
   family.rates = device->rates;
+  if (failed(settlePrecision(family, compilation->module->lookupSymbol<func::FuncOp>("main"))))
+    return failure();
   FailureOr<std::vector<Candidate>> candidates = planCandidates(*compilation->module, family, *device);
   if (failed(candidates))
     return failure();

@@ -75,6 +75,20 @@ def plain_flags(folder):
     check(len(fixed) == 1 and "--micro-batches" not in fixed[0][1], f"{fixed}")
 
 
+def precisions(folder):
+    """Of the precisions that are named the fastest that fits is taken, and no other."""
+    model, dims = gpt2()
+    front = candidates(model, *dims, "--precision", "fp32,bf16", "--micro-batches", "1")
+    check({f for _, flags in front for f in flags} >= {"fp32", "bf16"}, f"not both are candidates: {front}")
+    sizes = [size for size, flags in front if "bf16" in flags]
+    flags = (*dims, "--device", DEVICE, "--micro-batches", "1", "--memory-budget", f"{max(sizes)}MiB")
+    wide = run(["scrimp-plan", model, "--quiet", "--workers", "2", *flags, "--precision", "fp32"], ok=None)
+    both = run(["scrimp-plan", model, "--quiet", "--workers", "2", *flags, "--precision", "bf16,fp32"])
+    check(wide.stdout != both.stdout, "naming bf16 changes nothing")
+    result = compile_model(model, folder / "train", *dims, "--precision", "fp32,bf16", ok=False)
+    check("--memory-budget chooses" in result.stderr, result.stderr)
+
+
 def measured(folder):
     """The process stays within the budget, and learns what the plain program learns, to rounding."""
     model, dims = gpt2(batch=8)
@@ -164,4 +178,4 @@ def devices(folder):
 
 
 if __name__ == "__main__":
-    harness.main([monotone, plain_flags, measured, limited, profile, bad_input, devices])
+    harness.main([monotone, plain_flags, precisions, measured, limited, profile, bad_input, devices])

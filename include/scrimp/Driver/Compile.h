@@ -36,6 +36,7 @@ struct CompileOptions {
   std::string remat;                    // what the backward pass computes again (RematPolicy); empty: nothing, or what
                                         // memoryBudget asks for
   std::vector<std::string> blocks;      // module scopes that are blocks: patterns
+  std::vector<std::string> precisions;  // of which memoryBudget may take one; one: import.precision
   std::string memoryBudget;             // a size, or "max": choose what is not given so that the process fits
   std::string device;                   // what costs are estimated for (Device.h); empty: cpu, where they are asked for
   DeviceRates rates;                    // of the device, once it is known
@@ -81,6 +82,10 @@ LogicalResult compileModel(const CompileOptions &options, MLIRContext *context);
 
 /// Writes `contents` to `path` whole or not at all.
 LogicalResult writeOutput(StringRef path, StringRef contents, MLIRContext *context);
+
+/// What --precision means for the model: a file whose trained parameters are of 16 bits says so itself. Fails after an error
+/// where options contradict each other.
+LogicalResult settlePrecision(CompileOptions &options, func::FuncOp main);
 
 /// Most threads of the executable.
 int64_t workersOf(const CompileOptions &options);
