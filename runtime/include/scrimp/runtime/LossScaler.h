@@ -22,7 +22,7 @@ struct LossScale {
 
   /// After a step whose gradients were finite.
   void succeed(const Hyperparameters &values) {
-    if (++updates < static_cast<int64_t>(values.scaleInterval))
+    if (static_cast<double>(++updates) < values.scaleInterval)
       return;
     scale = std::min(scale * values.scaleGrowth, most);
     updates = 0;
