@@ -425,6 +425,10 @@ class Refusals(Case):
         message = self.refused(Net(), loss=lambda output, target: F.cross_entropy(output, target, reduction="none"))
         self.assertIn("the loss is not one number but (6,)", message)
 
+    def test_shapes_that_would_broadcast(self):
+        message = self.refused(nn.Linear(4, 1), (torch.randn(6, 4), torch.randn(6)), loss="mse")
+        self.assertEqual(message, "mse of an output of shape [6, 1] and a target of shape [6]; give the target the output's shape")
+
     def test_operator_torch_cannot_export(self):
         class Eigen(nn.Linear):
             def forward(self, x):
