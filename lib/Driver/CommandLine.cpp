@@ -110,11 +110,11 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
   app.add_option("--micro-batches", options.microBatches,
                  "Add up the gradients of K parts of the batch, one after the other, before an update: activations take "
                  "1/K of the memory, and what is learned stays the same")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 30, "POSITIVE"))
       ->type_name("K");
   app.add_option("--micro-batch-size", options.microBatchSize,
                  "The same by the most samples that a part may have")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 30, "POSITIVE"))
       ->type_name("N");
   app.add_option("--accumulate", options.accumulate,
                  "What the gradients of micro-batches are added up in: fp32, or bf16 (half the bytes; a gradient that is "

@@ -320,6 +320,7 @@ def flags(folder):
     for arguments, message in (
         (["--workers", "0"], "--workers: Value 0 not in range 1 to 4096"),
         (["--workers", "5000"], "--workers: Value 5000 not in range 1 to 4096"),
+        (["--micro-batches", "0"], "--micro-batches: Value 0 not in range 1 to 1073741824"),
     ):
         expect(folder, [*compile_, *BATCH, *arguments], f"scrimp-compile: error: {message}; see --help")
     for arguments, message in (

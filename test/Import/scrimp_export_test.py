@@ -366,6 +366,36 @@ class Refusals(Case):
         for kind in (Detached, NoGrad):
             self.assertIn("a gradient is stopped by hand", self.refused(kind(4, 4), (torch.randn(2, 4), torch.tensor([0, 1]))))
 
+    def test_number_taken_out_of_a_trained_value(self):
+        class Scaled(nn.Linear):
+            def forward(self, x):
+                y = super().forward(x)
+                return y * y.abs().max().item()
+
+        message = self.refused(Scaled(4, 3), (torch.randn(6, 4), torch.tensor([0, 1, 2, 0, 1, 2])))
+        self.assertRegex(message, r"^a gradient is stopped by hand \(item\) \(File .*; ONNX cannot say that")
+
+    def test_attribute_that_changes(self):
+        class Annealed(nn.Linear):
+            temperature = 0
+
+            def forward(self, x):
+                self.temperature += 1
+                return super().forward(x) / self.temperature
+
+        module = nn.Sequential(Annealed(4, 3))
+        module[0].temperature = 1
+        with self.assertWarnsRegex(UserWarning, "attribute '0.temperature' changes while the module runs, from 1 to 2; what depends on it"):
+            self.export(module, (torch.randn(6, 4), torch.tensor([0, 1, 2, 0, 1, 2])), loss="cross_entropy")
+
+    def test_state_dict_of_other_names(self):
+        class Hooked(nn.Linear):
+            def state_dict(self, *arguments, **options):
+                return {f"inner.{n}": t for n, t in super().state_dict(*arguments, **options).items()}
+
+        message = self.refused(Hooked(4, 3), (torch.randn(6, 4), torch.tensor([0, 1, 2, 0, 1, 2])))
+        self.assertIn("parameter 'weight' is not in the module's state_dict under its own name", message)
+
     def test_no_grad_over_constants_is_fine(self):
         class Rotary(nn.Linear):
             def forward(self, x):
