@@ -40,8 +40,8 @@ static size_t signatureOf(Operation *op) {
   llvm::hash_code hash = llvm::hash_value(op->getName().getAsOpaquePointer());
   for (NamedAttribute attribute : op->getAttrs())
     if (attribute.getName() != "key")
-      hash = llvm::hash_combine(hash, attribute.getName().getAsOpaquePointer(),
-                                attribute.getValue().getAsOpaquePointer());
+      hash =
+          llvm::hash_combine(hash, attribute.getName().getAsOpaquePointer(), attribute.getValue().getAsOpaquePointer());
   for (Type type : op->getOperandTypes())
     hash = llvm::hash_combine(hash, type.getAsOpaquePointer());
   for (Type type : op->getResultTypes())

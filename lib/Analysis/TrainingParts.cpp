@@ -90,7 +90,8 @@ Dependence::Kinds Dependence::get(Value value) {
     if (!body)
       return {};
     BodyArgument means = body.getBodyArgument(argument.getArgNumber());
-    return means.kind == BodyArgument::Index ? SmallVector<Value>() : SmallVector<Value>{body->getOperand(means.operand)};
+    return means.kind == BodyArgument::Index ? SmallVector<Value>()
+                                             : SmallVector<Value>{body->getOperand(means.operand)};
   };
   SmallVector<std::pair<Value, bool>> stack{{value, false}};
   while (!stack.empty()) {

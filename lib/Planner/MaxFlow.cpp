@@ -39,8 +39,7 @@ void MaxFlow::augment(unsigned source, unsigned sink) {
       continue;
     }
     size_t &n = next[at];
-    while (n < arcsOf[at].size() &&
-           (arcs[arcsOf[at][n]].rest <= 0 || level[arcs[arcsOf[at][n]].to] != level[at] + 1))
+    while (n < arcsOf[at].size() && (arcs[arcsOf[at][n]].rest <= 0 || level[arcs[arcsOf[at][n]].to] != level[at] + 1))
       ++n;
     if (n < arcsOf[at].size()) {
       path.push_back(arcsOf[at][n]);

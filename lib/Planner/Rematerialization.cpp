@@ -58,7 +58,8 @@ Error mlir::scrimp::planner::verify(const RematProblem &problem, const RematChoi
       return error("op " + Twine(o) + " may not be computed again");
     for (unsigned v : problem.ops[o].reads)
       if (!isAvailable(v))
-        return error("op " + Twine(o) + " is computed again, but value " + Twine(v) + " is neither kept nor computed again");
+        return error("op " + Twine(o) + " is computed again, but value " + Twine(v) +
+                     " is neither kept nor computed again");
   }
   return Error::success();
 }
@@ -107,8 +108,9 @@ void mlir::scrimp::planner::preferEarliest(RematProblem &problem) {
 }
 
 std::vector<double> mlir::scrimp::planner::findPrices(const RematProblem &problem, size_t most) {
-  // Between two points of the hull, the price at which both cost the same finds a third below their line, or none (Eisner
-  // and Severance, "Mathematical techniques for efficient record segmentation", 1976). The widest gap comes first.
+  // Between two points of the hull, the price at which both cost the same finds a third below their line, or none
+  // (Eisner and Severance, "Mathematical techniques for efficient record segmentation", 1976). The widest gap comes
+  // first.
   struct Point {
     double bytes, seconds;
   };
@@ -122,8 +124,8 @@ std::vector<double> mlir::scrimp::planner::findPrices(const RematProblem &proble
   while (hull.size() < most + 1) {
     size_t widest = hull.size();
     for (size_t i = 0; i + 1 < hull.size(); ++i)
-      if (!isEdge[i] && (widest == hull.size() || hull[i].bytes - hull[i + 1].bytes >
-                                                      hull[widest].bytes - hull[widest + 1].bytes))
+      if (!isEdge[i] &&
+          (widest == hull.size() || hull[i].bytes - hull[i + 1].bytes > hull[widest].bytes - hull[widest + 1].bytes))
         widest = i;
     if (widest == hull.size())
       break;
@@ -150,18 +152,17 @@ std::vector<double> mlir::scrimp::planner::findPrices(const RematProblem &proble
   return prices;
 }
 
-std::vector<unsigned> mlir::scrimp::planner::groupBlocks(ArrayRef<int64_t> inputs, ArrayRef<int64_t> inside,
-                                                         int64_t outside) {
+std::vector<unsigned> mlir::scrimp::planner::groupBlocks(ArrayRef<int64_t> inputs, ArrayRef<int64_t> inside) {
   size_t count = inputs.size();
   std::vector<int64_t> sums(count + 1, 0);
   for (size_t i = 0; i < count; ++i)
     sums[i + 1] = sums[i] + inside[i] + inputs[i];
   // An input that is not kept is alive in its group.
   auto sizeOf = [&](size_t first, size_t last) { return sums[last] - sums[first] - inputs[first]; };
-  int64_t largest = outside, smallest = outside;
+  int64_t smallest = 0;
   for (size_t i = 0; i < count; ++i)
     smallest = std::max(smallest, inside[i]);
-  largest = std::max(smallest, count ? sizeOf(0, count) : 0);
+  int64_t largest = std::max(smallest, count ? sizeOf(0, count) : 0);
   int64_t best = std::numeric_limits<int64_t>::max();
   std::vector<unsigned> bestStarts;
   // Fewest bytes with groups of at most `limit`; limits in steps of a twentieth.
@@ -175,7 +176,7 @@ std::vector<unsigned> mlir::scrimp::planner::groupBlocks(ArrayRef<int64_t> input
           kept[last] = kept[first] + inputs[first];
           startOf[last] = first;
         }
-    int64_t most = outside;
+    int64_t most = 0;
     std::vector<unsigned> starts;
     for (size_t last = count; last > 0; last = startOf[last]) {
       most = std::max(most, sizeOf(startOf[last], last));

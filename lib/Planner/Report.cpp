@@ -194,7 +194,8 @@ private:
   static Operation *nameGiverOf(OpResult value) {
     auto kernel = dyn_cast<KernelRegionOp>(value.getOwner());
     Operation *inner =
-        kernel ? kernel.getBody().front().getTerminator()->getOperand(value.getResultNumber()).getDefiningOp() : nullptr;
+        kernel ? kernel.getBody().front().getTerminator()->getOperand(value.getResultNumber()).getDefiningOp()
+               : nullptr;
     return inner ? inner : value.getOwner();
   }
 
@@ -214,8 +215,8 @@ private:
     }
     for (Value value : kept) {
       Operation *giver = nameGiverOf(cast<OpResult>(value));
-      residuals.push_back(Object{
-          {"name", userNameOf(giver)}, {"location", userLocation(giver->getLoc())}, {"bytes", bytesOf(value)}});
+      residuals.push_back(
+          Object{{"name", userNameOf(giver)}, {"location", userLocation(giver->getLoc())}, {"bytes", bytesOf(value)}});
     }
   }
 

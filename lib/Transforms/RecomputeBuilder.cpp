@@ -17,9 +17,9 @@ RecomputeBuilder::RecomputeBuilder(const ResidualGraph &graph, const planner::Re
 }
 
 /// What computes the value, seen through transparent ops with one source. Null for arguments.
-static Operation *computes(Value value) {
+Operation *RecomputeBuilder::computes(Value value) const {
   Operation *op = value.getDefiningOp();
-  while (op && isTransparent(op)) {
+  while (op && graph.isTransparent(op)) {
     SmallVector<OpOperand *, 1> sources = getSources(op);
     if (sources.size() != 1)
       return nullptr;
@@ -30,8 +30,8 @@ static Operation *computes(Value value) {
 
 /// A backward op's arrival is the latest gradient that it needs and that no kernel can compute together with it: seen
 /// through pointwise ops, whose kernel it may share. (A clone that waited for an op of its reader's own kernel would
-/// keep the two apart.) An op that needs none, a factor made from forward values alone, takes that of its readers; where
-/// there is none either, the backward pass begins: the forward op before it.
+/// keep the two apart.) An op that needs none, a factor made from forward values alone, takes that of its readers;
+/// where there is none either, the backward pass begins: the forward op before it.
 void RecomputeBuilder::findArrivals() {
   auto later = [&](Value a, Value b) {
     if (!a || !b)
@@ -84,8 +84,8 @@ bool RecomputeBuilder::isRepeated(Value value) {
   auto known = repeated.find(value);
   if (known != repeated.end())
     return known->second;
-  bool result = isTransparent(op) &&
-                llvm::any_of(getSources(op), [&](OpOperand *source) { return isRepeated(source->get()); });
+  bool result =
+      graph.isTransparent(op) && llvm::any_of(getSources(op), [&](OpOperand *source) { return isRepeated(source->get()); });
   return repeated[value] = result;
 }
 
@@ -122,7 +122,8 @@ Value RecomputeBuilder::rebuild(Value value, const Demand &demand) {
     // Seen through what the reader's kernel computes for itself; a view reads as it stands.
     IRMapping mapping;
     for (OpOperand *source : getSources(op))
-      mapping.map(source->get(), rebuild(source->get(), {isViewLike(op) ? source : demand.use, demand.before, demand.event}));
+      mapping.map(source->get(),
+                  rebuild(source->get(), {isViewLike(op) ? source : demand.use, demand.before, demand.event}));
     builder.setInsertionPoint(demand.before);
     made = builder.clone(*op, mapping);
   } else if ((made = shared.lookup(op))) {
@@ -166,7 +167,7 @@ Value RecomputeBuilder::tie(Value value, const Demand &demand) {
   if (result)
     return result;
   Value made;
-  if (op && isFreeProducer(op) && isTransparent(op)) {
+  if (op && isFreeProducer(op) && graph.isTransparent(op)) {
     IRMapping mapping;
     for (OpOperand *source : getSources(op))
       mapping.map(source->get(), tie(source->get(), demand));
@@ -183,7 +184,7 @@ Value RecomputeBuilder::tie(Value value, const Demand &demand) {
 void RecomputeBuilder::build() {
   SmallVector<Operation *> readers;
   for (Operation &op : graph.getBlock().without_terminator())
-    if (graph.getParts().isBackward(&op) && !isTransparent(&op))
+    if (graph.getParts().isBackward(&op) && !graph.isTransparent(&op))
       readers.push_back(&op);
   for (Operation *reader : readers)
     for (OpOperand &operand : reader->getOpOperands())

@@ -25,6 +25,7 @@ private:
     Value event;
   };
 
+  Operation *computes(Value value) const;
   void findArrivals();
   bool isRepeated(Value value);
   bool fitsReader(Operation *op, OpOperand &use) const;
@@ -39,9 +40,9 @@ private:
   DenseMap<Operation *, unsigned> position; // in the given order
   DenseMap<Operation *, Value> arrival;     // of backward ops: see findArrivals
   DenseMap<Value, bool> repeated;
-  DenseMap<Operation *, Operation *> shared;                        // clones that are stored
-  DenseMap<std::pair<Operation *, Value>, Operation *> inKernel;    // clones for kernels that wait for an event
-  DenseMap<std::pair<Value, Value>, Value> tied;                    // by value and event
+  DenseMap<Operation *, Operation *> shared;                     // clones that are stored
+  DenseMap<std::pair<Operation *, Value>, Operation *> inKernel; // clones for kernels that wait for an event
+  DenseMap<std::pair<Value, Value>, Value> tied;                 // by value and event
 };
 
 /// Moves the ops that write in place (an update of a parameter) behind the ops that a clone of the forward pass has put

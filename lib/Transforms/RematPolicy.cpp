@@ -21,7 +21,8 @@ Expected<RematPolicy> RematPolicy::parse(StringRef text) {
                   .Default(std::nullopt);
   if (!kind || hasValue != (kind >= Tradeoff))
     return createStringError("expected none, full, selective, min-cut, tradeoff=SECONDS_PER_BYTE, save=GLOB,... or "
-                             "recompute=GLOB,..., found '" + text + "'");
+                             "recompute=GLOB,..., found '" +
+                             text + "'");
   RematPolicy policy;
   policy.kind = *kind;
   if (kind == Tradeoff && (value.getAsDouble(policy.secondsPerByte) || !(policy.secondsPerByte >= 0)))

@@ -1,5 +1,5 @@
-// scrimp-rematerialize: states a policy as the problem of what to keep (Planner/Rematerialization.h), has it solved, and
-// the clones built (RecomputeBuilder).
+// scrimp-rematerialize: states a policy as the problem of what to keep (Planner/Rematerialization.h), has it solved,
+// and the clones built (RecomputeBuilder).
 #include "RecomputeBuilder.h"
 
 #include "scrimp/Analysis/Aliases.h"
@@ -76,7 +76,8 @@ public:
   void keepWhatLeaves(ArrayRef<int> blocks) {
     for (unsigned v = 0; v < problem.values.size(); ++v) {
       unsigned o = problem.values[v].op;
-      if (!isOfParameters(o) && llvm::any_of(graph.getForwardReaders(v), [&](unsigned reader) { return blocks[reader] != blocks[o]; }))
+      if (!isOfParameters(o) &&
+          llvm::any_of(graph.getForwardReaders(v), [&](unsigned reader) { return blocks[reader] != blocks[o]; }))
         problem.ops[o].mayRepeat = false;
     }
   }
@@ -114,8 +115,9 @@ public:
   void group(MutableArrayRef<int> blocks) const {
     int count = blocks.empty() ? 0 : *llvm::max_element(blocks) + 1;
     std::vector<int64_t> inputs(count), inside(count);
-    int64_t outside = 0;
     for (unsigned v = 0; v < problem.values.size(); ++v) {
+      if (isOfParameters(problem.values[v].op)) // made again anywhere
+        continue;
       int block = blocks[problem.values[v].op];
       int64_t bytes = problem.values[v].bytes;
       // A block's input is what an earlier one, or what is before them all, leaves to it.
@@ -123,12 +125,12 @@ public:
       for (unsigned reader : graph.getForwardReaders(v))
         if (blocks[reader] >= 0 && blocks[reader] != block)
           readers.insert(blocks[reader]);
-      if (!readers.empty() && !isOfParameters(problem.values[v].op))
+      if (!readers.empty())
         inputs[*llvm::min_element(readers)] += bytes;
-      else if (problem.values[v].required)
-        (block < 0 ? outside : inside[block]) += bytes;
+      else if (problem.values[v].required && block >= 0)
+        inside[block] += bytes;
     }
-    std::vector<unsigned> starts = planner::groupBlocks(inputs, inside, outside);
+    std::vector<unsigned> starts = planner::groupBlocks(inputs, inside);
     for (int &block : blocks)
       if (block >= 0)
         block = llvm::upper_bound(starts, static_cast<unsigned>(block)) - starts.begin() - 1;
@@ -163,7 +165,7 @@ private:
         Operation *user = use.getOwner();
         if (!graph.getParts().isForward(user))
           continue;
-        if (isTransparent(user) && !isViewLike(user))
+        if (graph.isTransparent(user) && !isViewLike(user))
           seen.push_back(user);
         else if (getPointwiseSource(use) != op)
           return false;
@@ -210,8 +212,7 @@ struct Rematerialize : scrimp::impl::RematerializeBase<Rematerialize> {
       blockPatterns.push_back(std::move(*pattern));
     }
     blockUsed.assign(blockPatterns.size(), false);
-    rates = {flopsPerSecond,    flopsPerSecond, flopsPerSecond,
-             mapFlopsPerSecond, bytesPerSecond, secondsPerLaunch};
+    rates = {flopsPerSecond, flopsPerSecond, flopsPerSecond, mapFlopsPerSecond, bytesPerSecond, secondsPerLaunch};
     for (auto function : module.getOps<func::FuncOp>())
       if (!function.isExternal() && failed(rematerialize(function)))
         return signalPassFailure();
@@ -267,7 +268,13 @@ struct Rematerialize : scrimp::impl::RematerializeBase<Rematerialize> {
       block.weighAsPyTorch();
       break;
     case RematPolicy::Tradeoff: {
-      block.keepWhatLeaves(findBlocksOf(graph, block));
+      BlockNumbers numbers = findBlocksOf(graph, block);
+      block.keepWhatLeaves(numbers);
+      // What follows the last block (logits) is read again at once, where the peak is: to drop it would free nothing.
+      unsigned end = numbers.size();
+      while (end > 0 && numbers[end - 1] < 0)
+        --end;
+      block.restrict([&](unsigned o) { return end == 0 || o < end; });
       planner::preferEarliest(block.problem);
       price = chosen.secondsPerByte;
       break;
@@ -313,8 +320,8 @@ struct Rematerialize : scrimp::impl::RematerializeBase<Rematerialize> {
       if (!isRequired && !choice.kept.test(v))
         continue;
       InFlightDiagnostic remark = emitRemark(value.getLoc());
-      remark << "'" << userNameOf(value) << "' " << value.getType() << (choice.kept.test(v) ? " is kept: " : " is computed again: ")
-             << bytesOf(value) << " bytes";
+      remark << "'" << userNameOf(value) << "' " << value.getType()
+             << (choice.kept.test(v) ? " is kept: " : " is computed again: ") << bytesOf(value) << " bytes";
     }
   }
 

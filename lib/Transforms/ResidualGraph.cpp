@@ -5,13 +5,20 @@
 using namespace mlir;
 using namespace mlir::scrimp;
 
-bool mlir::scrimp::isTransparent(Operation *op) {
+bool ResidualGraph::isTransparent(Operation *op) const {
   if (isViewLike(op))
     return llvm::all_of(op->getResults(), [](Value result) {
       std::optional<Tie> tie = getViewTie(result);
       return tie && !tie->placed;
     });
-  return isFreeProducer(op) && !mustBeStored(op);
+  if (op->hasTrait<OpTrait::ConstantLike>())
+    return true;
+  if (!isFreeProducer(op))
+    return false;
+  auto [known, isNew] = transparent.try_emplace(op, false);
+  if (isNew)
+    known->second = !mustBeStored(op);
+  return known->second;
 }
 
 SmallVector<OpOperand *, 1> mlir::scrimp::getSources(Operation *transparent) {
@@ -28,7 +35,7 @@ SmallVector<OpOperand *, 1> mlir::scrimp::getSources(Operation *transparent) {
 
 ResidualGraph::ResidualGraph(Block &block, const TrainingParts &parts) : block(block), parts(parts) {
   for (Operation &op : block.without_terminator()) {
-    if (!parts.isForward(&op) || isTransparent(&op) || op.hasTrait<OpTrait::ConstantLike>())
+    if (!parts.isForward(&op) || isTransparent(&op))
       continue;
     numberOf[&op] = ops.size();
     ops.push_back(&op);

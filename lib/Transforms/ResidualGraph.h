@@ -9,15 +9,15 @@
 
 namespace mlir::scrimp {
 
-/// Whether the op makes no bytes of its own: a view, or a free producer that nothing stores.
-bool isTransparent(Operation *op);
-
 /// The operands that a transparent op's value is made from: a view's own, not what else it waits for.
 SmallVector<OpOperand *, 1> getSources(Operation *transparent);
 
 class ResidualGraph {
 public:
   ResidualGraph(Block &block, const TrainingParts &parts);
+
+  /// Whether the op makes no bytes of its own: a view, a constant, or a free producer that nothing stores.
+  bool isTransparent(Operation *op) const;
 
   Block &getBlock() const { return block; }
   const TrainingParts &getParts() const { return parts; }
@@ -27,7 +27,9 @@ public:
   ArrayRef<OpResult> getValues() const { return values; }
   bool isNode(Operation *op) const { return op && numberOf.contains(op); }
   unsigned getNumber(Operation *op) const { return numberOf.lookup(op); }
-  unsigned getNumber(OpResult value) const { return firstValue[numberOf.lookup(value.getOwner())] + value.getResultNumber(); }
+  unsigned getNumber(OpResult value) const {
+    return firstValue[numberOf.lookup(value.getOwner())] + value.getResultNumber();
+  }
   unsigned getOpOf(unsigned value) const { return numberOf.lookup(values[value].getOwner()); }
 
   /// The numbers of the values that `value` is, or is made from by transparent ops.
@@ -49,6 +51,7 @@ private:
   SmallVector<OpResult, 0> values;
   SmallVector<unsigned, 0> firstValue; // by op
   DenseMap<Operation *, unsigned> numberOf;
+  mutable DenseMap<Operation *, bool> transparent; // as asked: a free producer may have very many readers
   std::vector<SmallVector<unsigned, 4>> reads, forwardReaders;
   std::vector<SmallVector<OpOperand *, 2>> backwardReads;
   llvm::BitVector given;

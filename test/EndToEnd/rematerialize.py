@@ -89,6 +89,37 @@ def micro_batches(folder):
     )
 
 
+def in_16_bits(folder):
+    """Casts are computed again alike, also of values near what 16 bits hold (15)."""
+    compare(folder, "gpt2", 4, ("full", ALL), "--precision", "bf16")
+    rng = np.random.default_rng(0)
+    nodes, last, parameters = [], "x", {}
+    for i in range(10):
+        parameters[f"blocks.{i}.weight"] = (np.eye(16) + rng.normal(0, 0.01, (16, 16))).astype("f4")
+        parameters[f"blocks.{i}.bias"] = np.zeros(16, "f4")
+        nodes += [
+            node("MatMul", [last, f"blocks.{i}.weight"], [f"a{i}"], name=f"/blocks.{i}/MatMul"),
+            node("Add", [f"a{i}", f"blocks.{i}.bias"], [f"b{i}"], name=f"/blocks.{i}/Add"),
+        ]
+        last = f"b{i}"
+    nodes += [node("Mul", [last, "small"], ["y"]), node("Mul", ["y", "y"], ["q"])]
+    nodes += [node("ReduceMean", ["q"], ["loss"], keepdims=0)]
+    parameters["small"] = np.full(1, 1e-5, "f4")
+    graph = model(nodes, [value("x", "f4", ["batch", 16])], [value("loss", "f4", [])], parameters)
+    (folder / "case.onnx").write_bytes(graph)
+    np.save(folder / "x.npy", (1e5 * rng.uniform(0.5, 1, (32, 16))).astype("f4"))
+    data = ("--data", f"x={folder}/x.npy")
+    common = ("--data", "x", "--dim", "batch=8", "--precision", "bf16", "--frozen", "small", "--optimizer", "sgd")
+    plain = learn(folder, "none", folder / "case.onnx", data, *common, steps=4, flags=("--lr", "1e-7"))
+    check(all(np.isfinite(s["loss"]) for s in plain[0]), f"losses {plain[0]}")
+    for policy in ("full", ALL):
+        found = learn(
+            folder, policy.split("=")[0], folder / "case.onnx", data, *common, "--remat", policy, steps=4, flags=("--lr", "1e-7")
+        )
+        same_losses(plain[0], found[0], policy)
+        same_checkpoints(plain[1], found[1], policy)
+
+
 def squares(folder):
     """27: a chain in which every value is read three times."""
     nodes, last = [], "x"
@@ -154,6 +185,101 @@ def blocks_one_at_a_time(folder):
     check(abs(states[1] - states[0] - 2.02 * mib) < 0.01 * mib, f"states: {states}")
 
 
+def plan(folder, name, *flags):
+    report = folder / "plan.json"
+    weightless = [f for i in INPUTS[name] for f in ("--data", i)] if name == "resnet18" else []
+    source = MODELS / name / "export.onnx"
+    run(["scrimp-plan", source, "--dim", "batch=8", "--quiet", "--report", report, *weightless, *flags])
+    return json.loads(report.read_text())
+
+
+def kept(report):
+    """Bytes that the forward pass leaves to the backward pass; 16-bit copies of weights are no activations."""
+    return sum(r["bytes"] for r in report["residuals"] if not r["name"].endswith(".weight"))
+
+
+def plans(folder):
+    """Every policy plans every kind of model, whole, in micro-batches and in 16 bits, and keeps less than none does."""
+    for name in ("lenet", "resnet18", "gpt2", "llama", "bert", "vit"):
+        for flags in ((), ("--micro-batches", "2", "--batch-stats", "per-micro-batch"), ("--precision", "bf16")):
+            none = plan(folder, name, *flags)
+            for policy in ("full", "selective", "min-cut", "tradeoff=1e-9", "tradeoff=inf"):
+                found = plan(folder, name, *flags, "--remat", policy)
+                check(
+                    kept(found) < kept(none) or (name == "lenet" and policy != "tradeoff=inf"),
+                    f"{name} {flags} keeps {kept(found)} bytes with {policy}, {kept(none)} with none",
+                )
+
+
+def gpt(layers, batch, length, width, heads):
+    """A GPT without dropout as PyTorch exports it; weights are inputs without values."""
+    nodes, inputs, outer = [], [], [batch, length, width]
+
+    def op(kind, inputs, output, scope, **attributes):
+        nodes.append(node(kind, inputs, [output], name=f"/{scope}/{kind}_{output}", **attributes))
+        return output
+
+    def parameter(name, *shape):
+        inputs.append(value(name, "f4", list(shape)))
+        return name
+
+    def linear(x, scope, rows, columns):
+        y = op("MatMul", [x, parameter(f"{scope}.weight", rows, columns)], f"{scope}.product", scope)
+        return op("Add", [y, parameter(f"{scope}.bias", columns)], f"{scope}.out", scope)
+
+    def norm(x, scope):
+        names = [parameter(f"{scope}.{n}", width) for n in ("weight", "bias")]
+        return op("LayerNormalization", [x, *names], f"{scope}.out", scope, axis=-1, epsilon=1e-5)
+
+    x = op("Mul", ["x", parameter("scale", width)], "embedded", "embed")
+    constants = {
+        "four": np.array([batch, length, heads, width // heads], "i8"),
+        "three": np.array(outer, "i8"),
+        "thirds": np.full(3, width, "i8"),
+    }
+    for i in range(layers):
+        h = f"h.{i}"
+        qkv = linear(norm(x, f"{h}.ln_1"), f"{h}.attn.c_attn", width, 3 * width)
+        parts = [f"{h}.{n}" for n in "qkv"]
+        nodes.append(node("Split", [qkv, "thirds"], parts, name=f"/{h}.attn/Split", axis=-1))
+        for n in parts:
+            four = op("Reshape", [n, "four"], n + ".4", f"{h}.attn")
+            op("Transpose", [four], n + ".t", f"{h}.attn", perm=[0, 2, 1, 3])
+        y = op("Attention", [n + ".t" for n in parts], f"{h}.y", f"{h}.attn", is_causal=1)
+        y = op("Transpose", [y], f"{h}.y.t", f"{h}.attn", perm=[0, 2, 1, 3])
+        y = linear(op("Reshape", [y, "three"], f"{h}.y.3", f"{h}.attn"), f"{h}.attn.c_proj", width, width)
+        x = op("Add", [x, y], f"{h}.middle", h)
+        y = linear(norm(x, f"{h}.ln_2"), f"{h}.mlp.c_fc", width, 4 * width)
+        y = op("Gelu", [y], f"{h}.gelu", f"{h}.mlp.act", approximate="tanh")
+        x = op("Add", [x, linear(y, f"{h}.mlp.c_proj", 4 * width, width)], f"{h}.out", h)
+    op("Mul", [norm(x, "ln_f"), "x"], "weighted", "loss")
+    op("ReduceMean", ["weighted"], "loss", "loss", keepdims=0)
+    inputs.append(value("x", "f4", outer))
+    return model(nodes, inputs, [value("loss", "f4", [])], constants, opset=23)
+
+
+def bytes_per_layer(folder):
+    """What one more layer keeps, by the shapes of "Reducing Activation Recomputation" (22B and 175B), in 16 bits."""
+    told = []
+    for name, batch, width, heads in (("22B", 4, 6144, 64), ("175B", 1, 12288, 96)):
+        length = 2048
+        unit = length * batch * width
+        for policy, bound in (("none", 33), ("selective", 21), ("full", 2.1)):
+            sizes = []
+            for layers in (3, 4):
+                (folder / "case.onnx").write_bytes(gpt(layers, batch, length, width, heads))
+                run(
+                    ["scrimp-plan", folder / "case.onnx", "--data", "x", "--quiet", "--remat", policy, "--precision", "bf16"]
+                    + ["--report", folder / "plan.json"]
+                )
+                report = json.loads((folder / "plan.json").read_text())
+                sizes.append((kept(report), transient(report)))
+            added = [(b - a) / unit for a, b in zip(*sizes)]
+            check(added[0] <= bound, f"{name}: {policy} keeps {added[0]:.2f} sbh a layer, at most {bound} expected")
+            told.append(f"{name} {policy} {added[0]:.2f} sbh (peak {added[1]:.2f})")
+    return "; ".join(told)
+
+
 def flops(folder):
     """`full` computes the layers' forward pass once more at most; what ends in a block's kept output it does not."""
     report = folder / "plan.json"
@@ -167,4 +293,4 @@ def flops(folder):
 
 
 if __name__ == "__main__":
-    harness.main([transformers, statistics_and_masks, micro_batches, squares, blocks_one_at_a_time, flops])
+    harness.main([transformers, statistics_and_masks, micro_batches, in_16_bits, squares, blocks_one_at_a_time, flops, plans, bytes_per_layer])

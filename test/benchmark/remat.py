@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What rematerialization costs: GPT 4x256 (batch 16 x 256) and BERT-base (4 x 128, or --batch) at .63 and .5 of what is
-kept for the backward pass.
+"""What rematerialization costs: GPT 4x256 (batch 16 x 256) and BERT-base (8 x 128, or --batch) at .63 and .5 of what
+layers keep for the backward pass.
 
     python3 test/benchmark/remat.py [--models gpt bert] [--steps 3] [--rounds 11] [--venv PATH]
 
@@ -11,6 +11,7 @@ for a step (those of a run of few steps are taken off), medians of the rounds. A
 import argparse
 import json
 import os
+import re
 import resource
 import statistics
 import subprocess
@@ -19,8 +20,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
-BUILD = os.path.join(ROOT, "build", "bin")
-PRICES = [10 ** (-13 + i / 8) for i in range(41)]
+BIN = os.path.join(ROOT, "build", "bin")
 
 EXPORT = """
 import importlib.machinery, importlib.util, sys
@@ -48,14 +48,32 @@ numpy.save(folder + "/ids.npy", data); numpy.save(folder + "/labels.npy", data)
 def plan(folder, policy):
     report = os.path.join(folder, "plan.json")
     subprocess.run(
-        [os.path.join(BUILD, "scrimp-plan"), os.path.join(folder, "model.onnx"), "--quiet", "--remat", policy, "--report", report],
+        [os.path.join(BIN, "scrimp-plan"), os.path.join(folder, "model.onnx"), "--quiet", "--remat", policy, "--report", report],
         check=True,
         stdout=subprocess.DEVNULL,
     )
     found = json.load(open(report))
     found["kept"] = sum(r["bytes"] for r in found["residuals"])
+    found["head"] = sum(r["bytes"] for r in found["residuals"] if not re.search(r"(^|[./])[0-9]+[./]", r["name"]))
     found["transient"] = sum(found["segments"][s] for s in ("gradients", "activations", "workspace"))
     return found
+
+
+def add_price(folder, plans, share):
+    """The lowest price per byte, to a thousandth, at which a tradeoff keeps at most that share of the layers' bytes."""
+    low, high = 1e-12, 1e-6
+    for _ in range(24):
+        price = (low * high) ** 0.5
+        found = plan(folder, f"tradeoff={price:.5g}")
+        if share_of(found, plans) <= share * 1.0005:
+            high, plans[f"tradeoff={price:.5g}"] = price, found
+        else:
+            low = price
+
+
+def share_of(found, plans):
+    """Of what `none` keeps of layers; what embeddings and head leave (logits) is no layer's."""
+    return (found["kept"] - found["head"]) / (plans["none"]["kept"] - plans["none"]["head"])
 
 
 def cpu_seconds(executable, folder, steps):
@@ -89,8 +107,10 @@ def main():
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--shares", type=float, nargs="+", default=[0.63, 0.5])
+    parser.add_argument("--bin", default=BIN, help="where the tools are")
     parser.add_argument("--venv", default=os.path.join(ROOT, "build", "benchmark-venv"))
     options = parser.parse_args()
+    globals()["BIN"] = options.bin
     python = os.path.join(options.venv, "bin", "python")
     for name in options.models:
         with tempfile.TemporaryDirectory() as folder:
@@ -98,13 +118,15 @@ def main():
             script = os.path.join(folder, "export.py")
             open(script, "w").write(EXPORT)
             subprocess.run([python, script, os.path.join(ROOT, "tools", "scrimp-export"), folder, name, str(batch)], check=True)
-            plans = {p: plan(folder, p) for p in ["none", "selective", "min-cut", "full"] + [f"tradeoff={p:.3g}" for p in PRICES]}
+            plans = {p: plan(folder, p) for p in ["none", "selective", "min-cut", "full"]}
+            for share in options.shares:
+                add_price(folder, plans, share)
             base = plans["none"]
             work = base["flops"]["forward"] + base["flops"]["backward"]
             print(f"{name}, batch {batch}: keeps {base['kept'] / 2**20:.1f} MiB, step {base['transient'] / 2**20:.1f} MiB")
             for policy, found in plans.items():
                 print(
-                    f"  {policy:20} kept {found['kept'] / base['kept']:.3f}, step's memory {found['transient'] / base['transient']:.3f}, "
+                    f"  {policy:20} of the layers' bytes {share_of(found, plans):.3f}, step's memory {found['transient'] / base['transient']:.3f}, "
                     f"work {1 + found['flops']['recompute'] / work:.3f}"
                 )
             executables = {}
@@ -113,18 +135,18 @@ def main():
                 if policy not in executables:
                     executables[policy] = os.path.join(folder, f"train{len(executables)}")
                     subprocess.run(
-                        [os.path.join(BUILD, "scrimp-compile"), os.path.join(folder, "model.onnx"), "--quiet", "--remat", policy]
+                        [os.path.join(BIN, "scrimp-compile"), os.path.join(folder, "model.onnx"), "--quiet", "--remat", policy]
                         + ["-o", executables[policy]],
                         check=True,
                     )
                 return executables[policy]
 
             for share in options.shares:
-                fitting = [p for p in plans if plans[p]["kept"] <= share * base["kept"] * 1.0005]
+                fitting = [p for p in plans if share_of(plans[p], plans) <= share * 1.0005]
                 policy = min(fitting, key=lambda p: (plans[p]["flops"]["recompute"], plans[p]["kept"]))
                 median, least, most = measure(folder, [build("none"), build(policy)], options.steps, options.rounds)
                 print(
-                    f"  at {share}: {policy}, kept {plans[policy]['kept'] / base['kept']:.3f}: {median:.3f} of the CPU time "
+                    f"  at {share}: {policy}, {share_of(plans[policy], plans):.3f} of the layers' bytes: {median:.3f} of the CPU time "
                     f"({least:.3f} to {most:.3f})"
                 )
             sys.stdout.flush()

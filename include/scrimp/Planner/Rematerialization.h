@@ -1,5 +1,5 @@
-// What to keep for the backward pass and what to compute again, apart from any IR: a problem, its optimum for a price per
-// byte, and the judge of any choice.
+// What to keep for the backward pass and what to compute again, apart from any IR: a problem, its optimum for a price
+// per byte, and the judge of any choice.
 #ifndef SCRIMP_PLANNER_REMATERIALIZATION_H
 #define SCRIMP_PLANNER_REMATERIALIZATION_H
 
@@ -17,9 +17,9 @@ namespace mlir::scrimp::planner {
 /// (parameters, inputs, constants) is no value of the problem.
 struct RematProblem {
   struct Op {
-    double seconds = 0;                 // to compute it again
-    bool mayRepeat = true;              // whether it can be
-    llvm::SmallVector<unsigned> reads;  // numbers of values
+    double seconds = 0;                // to compute it again
+    bool mayRepeat = true;             // whether it can be
+    llvm::SmallVector<unsigned> reads; // numbers of values
   };
   struct Value {
     unsigned op = 0;       // that gives it
@@ -54,8 +54,8 @@ llvm::Error verify(const RematProblem &problem, const RematChoice &choice);
 /// way: where it may not be kept, all that it takes to compute it again may be repeated.
 RematChoice chooseKept(const RematProblem &problem, double secondsPerByte);
 
-/// Gives the bytes of early values more weight, up to a tenth, so that of equal layers one after the other changes as the
-/// price of a byte rises, the earliest first: it is computed again last, when little else is alive.
+/// Gives the bytes of early values more weight, up to a tenth, so that of equal layers one after the other changes as
+/// the price of a byte rises, the earliest first: it is computed again last, when little else is alive.
 void preferEarliest(RematProblem &problem);
 
 /// Prices per byte, rising, at which the cheapest choice changes: one for each choice on the lower convex hull of bytes
@@ -63,10 +63,9 @@ void preferEarliest(RematProblem &problem);
 std::vector<double> findPrices(const RematProblem &problem, size_t most);
 
 /// Which adjacent blocks to take together: the first block of each group. `inputs[i]` bytes are kept at the beginning of
-/// block i if a group begins there, `inside[i]` are alive in it while it is computed again and differentiated, and
-/// `outside` at the most elsewhere. Least sum of the kept inputs and of the largest group; of several the smallest
-/// groups.
-std::vector<unsigned> groupBlocks(llvm::ArrayRef<int64_t> inputs, llvm::ArrayRef<int64_t> inside, int64_t outside);
+/// block i if a group begins there, `inside[i]` are alive in it while it is computed again and differentiated. Least sum
+/// of the kept inputs and of the largest group; of several the smallest groups.
+std::vector<unsigned> groupBlocks(llvm::ArrayRef<int64_t> inputs, llvm::ArrayRef<int64_t> inside);
 
 } // namespace mlir::scrimp::planner
 

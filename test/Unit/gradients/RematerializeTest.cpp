@@ -164,39 +164,57 @@ std::string randomGraph(unsigned seed, int size) {
   for (int i = 0; i < size; ++i) {
     std::string v = "%v" + std::to_string(values), x = operand();
     switch (random() % 9) {
-    case 0: body += "  " + v + " = scrimp.tanh " + x + " : " + type + "\n"; break;
-    case 1: body += "  " + v + " = scrimp.mul " + x + ", " + operand() + " : " + type + "\n"; break;
-    case 2: body += "  " + v + " = scrimp.add " + x + ", " + operand() + " : " + type + "\n"; break;
-    case 3: body += "  " + v + " = scrimp.gelu " + x + " : " + type + "\n"; break;
+    case 0:
+      body += "  " + v + " = scrimp.tanh " + x + " : " + type + "\n";
+      break;
+    case 1:
+      body += "  " + v + " = scrimp.mul " + x + ", " + operand() + " : " + type + "\n";
+      break;
+    case 2:
+      body += "  " + v + " = scrimp.add " + x + ", " + operand() + " : " + type + "\n";
+      break;
+    case 3:
+      body += "  " + v + " = scrimp.gelu " + x + " : " + type + "\n";
+      break;
     case 4:
-    case 5: body += "  " + v + " = scrimp.matmul " + x + ", %w" + pick(3) + " : " + type + ", tensor<8x8xf32> -> " + type + "\n"; break;
+    case 5:
+      body +=
+          "  " + v + " = scrimp.matmul " + x + ", %w" + pick(3) + " : " + type + ", tensor<8x8xf32> -> " + type + "\n";
+      break;
     case 6:
-      body += "  " + v + ", %m" + std::to_string(i) + ", %r" + std::to_string(i) + " = scrimp.layer_norm " + x + " scale(%b" + pick(2) +
-              " : tensor<8xf32>) {axis = 1 : i64, epsilon = 1.0e-05 : f64} : " + type + " -> tensor<4xf32>\n";
+      body += "  " + v + ", %m" + std::to_string(i) + ", %r" + std::to_string(i) + " = scrimp.layer_norm " + x +
+              " scale(%b" + pick(2) + " : tensor<8xf32>) {axis = 1 : i64, epsilon = 1.0e-05 : f64} : " + type +
+              " -> tensor<4xf32>\n";
       break;
     case 7:
-      body += "  %c" + std::to_string(i) + " = scrimp.broadcast %b" + pick(2) + " : tensor<8xf32> -> " + type + "\n  " + v +
-              " = scrimp.add " + x + ", %c" + std::to_string(i) + " : " + type + "\n";
+      body += "  %c" + std::to_string(i) + " = scrimp.broadcast %b" + pick(2) + " : tensor<8xf32> -> " + type + "\n  " +
+              v + " = scrimp.add " + x + ", %c" + std::to_string(i) + " : " + type + "\n";
       break;
     case 8:
-      body += "  " + v + " = scrimp.dropout " + x + ", %seed, %step, %base {batch_dim = 0 : i64, key = " + std::to_string(i) +
+      body += "  " + v + " = scrimp.dropout " + x +
+              ", %seed, %step, %base {batch_dim = 0 : i64, key = " + std::to_string(i) +
               " : i64, p = 5.0e-01 : f64, samples = 4 : i64} : " + type + "\n";
       break;
     }
     ++values;
   }
   std::string last = "%v" + std::to_string(values - 1);
-  return "func.func @main(%v0: " + type + " {scrimp.name = \"x\", scrimp.input = 0 : i64}, "
+  return "func.func @main(%v0: " + type +
+         " {scrimp.name = \"x\", scrimp.input = 0 : i64}, "
          "%w0: tensor<8x8xf32> {scrimp.name = \"w0\", scrimp.param = \"trainable\"}, "
          "%w1: tensor<8x8xf32> {scrimp.name = \"w1\", scrimp.param = \"frozen\"}, "
          "%w2: tensor<8x8xf32> {scrimp.name = \"w2\", scrimp.param = \"trainable\"}, "
          "%b0: tensor<8xf32> {scrimp.name = \"b0\", scrimp.param = \"trainable\"}, "
          "%b1: tensor<8xf32> {scrimp.name = \"b1\", scrimp.param = \"trainable\"}, "
          "%seed: tensor<i64> {scrimp.name = \"seed\", scrimp.scalar = \"seed\"}, "
-         "%step: tensor<i64> {scrimp.name = \"step\", scrimp.scalar = \"step\"}) -> (tensor<f32> {scrimp.output = \"loss\"}) {\n"
-         "  %base = scrimp.constant dense<0> : tensor<i64>\n" + body +
-         "  %q = scrimp.mul " + last + ", " + last + " : " + type + "\n"
-         "  %loss = scrimp.reduce sum, %q [0, 1] : " + type + " -> tensor<f32>\n"
+         "%step: tensor<i64> {scrimp.name = \"step\", scrimp.scalar = \"step\"}) -> (tensor<f32> {scrimp.output = "
+         "\"loss\"}) {\n"
+         "  %base = scrimp.constant dense<0> : tensor<i64>\n" +
+         body + "  %q = scrimp.mul " + last + ", " + last + " : " + type +
+         "\n"
+         "  %loss = scrimp.reduce sum, %q [0, 1] : " +
+         type +
+         " -> tensor<f32>\n"
          "  return %loss : tensor<f32>\n}\n";
 }
 
