@@ -155,6 +155,10 @@ SmallVector<Value> ClipOp::emitElement(OpBuilder &builder, Location loc, ValueRa
 void ClipOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
                            MutableArrayRef<Value> operandGrads) {
   GraphExpr g(builder, getLoc(), resultGrads[0]), x(builder, getLoc(), getX()), zero = like(g, 0);
+  if (getStraightThrough()) {
+    operandGrads[0] = g.value;
+    return;
+  }
   double low = getLow().convertToDouble(), high = getHigh().convertToDouble();
   // A side without a bound hides nothing, whatever x is.
   if (low != -std::numeric_limits<double>::infinity())

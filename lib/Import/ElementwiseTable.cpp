@@ -317,7 +317,8 @@ LogicalResult clip(NodeBuilder &b) {
           return failure();
         *bound = *value;
       }
-    return b.result(b.make<ClipOp>(tensorType(x), x, b.builder.getF64FloatAttr(low), b.builder.getF64FloatAttr(high)));
+    return b.result(b.make<ClipOp>(tensorType(x), x, b.builder.getF64FloatAttr(low), b.builder.getF64FloatAttr(high),
+                                   b.node.straightThrough ? b.builder.getUnitAttr() : UnitAttr()));
   }
   if (b.has(1))
     x = b.make<MaximumOp>(x, b.broadcast(b.input(1), shapeOf(x)));

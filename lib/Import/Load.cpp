@@ -324,6 +324,12 @@ static std::optional<int64_t> paddingOf(StringRef text) {
   return index;
 }
 
+/// Whether `text` is the call by which torch's cosine_similarity bounds its norms.
+static bool isStraightThrough(StringRef text) {
+  static llvm::Regex call(R"(aten\.clamp_min\.Tensor\]\(args = \(%clone(_[0-9]+)?, %scalar_tensor(_[0-9]+)?\))");
+  return call.match(text);
+}
+
 static void readNodeMetadata(const proto::NodeProto &source, Node &node) {
   eachMetadata(source, 9, [&](StringRef key, StringRef value) {
     if (key == "pkg.torch.onnx.name_scopes")
@@ -332,9 +338,12 @@ static void readNodeMetadata(const proto::NodeProto &source, Node &node) {
       node.classes = parsePythonList(value);
     else if (key == "scrimp.padding_idx")
       node.padding = paddingOf(value);
+    else if (key == "scrimp.straight_through")
+      node.straightThrough = true;
     else if (key == "pkg.torch.onnx.fx_node") {
       node.call = value.str();
       node.padding = paddingOf(value);
+      node.straightThrough = isStraightThrough(value);
     } else if (key == "pkg.onnxscript.rewriter.rule_name")
       node.rules = value.str();
   });

@@ -42,6 +42,8 @@ struct Node {
   std::string rules;
   /// A lookup's row that gets no gradient (PyTorch's padding_idx), as scrimp-export or torch's exporter tells it.
   std::optional<int64_t> padding;
+  /// A bound that torch puts on a value under no_grad (cosine_similarity's norms): the gradient passes it.
+  bool straightThrough = false;
 
   /// The module that the node was traced in ("h.0.ln_1"), from `scopes` or a TorchScript node name; "" for the root.
   std::string moduleScope() const;

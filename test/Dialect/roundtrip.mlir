@@ -77,6 +77,8 @@ func.func @elementwise(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>, %i: tensor<4xi3
   %cast = scrimp.cast %x : tensor<2x3xf32> -> tensor<2x3xbf16>
   // CHECK-NEXT: %{{.*}} = scrimp.clip %{{[^ ,():]+}} {high = 1.000000e+00 : f64, low = -1.000000e+00 : f64} : tensor<2x3xf32>
   %clip = scrimp.clip %x {high = 1.000000e+00 : f64, low = -1.000000e+00 : f64} : tensor<2x3xf32>
+  // CHECK-NEXT: scrimp.clip %{{[^ ,():]+}} {high = 1.000000e+00 : f64, low = -1.000000e+00 : f64, straight_through} : tensor<2x3xf32>
+  %straight = scrimp.clip %x {high = 1.000000e+00 : f64, low = -1.000000e+00 : f64, straight_through} : tensor<2x3xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.leaky_relu %{{[^ ,():]+}} {alpha = 1.000000e-01 : f64} : tensor<2x3xf32>
   %leaky_relu = scrimp.leaky_relu %x {alpha = 1.000000e-01 : f64} : tensor<2x3xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.elu %{{[^ ,():]+}} {alpha = 1.000000e+00 : f64} : tensor<2x3xf32>

@@ -263,7 +263,10 @@ def Scrimp_CastOp : Scrimp_ElementwiseBase<"cast", [SameOperandsAndResultShape, 
 
 def Scrimp_ClipOp : Scrimp_ElementwiseBase<"clip", [SameOperandsAndResultType, Scrimp_Differentiable]> {
   let summary = "min(max(x, low), high); the gradient passes where low < x < high (as torch.clamp)";
-  let arguments = (ins Scrimp_FloatTensor:$x, F64Attr:$low, F64Attr:$high);
+  let description = [{
+    `straight_through`: it passes everywhere, as where torch bounds a value under no_grad (cosine_similarity's norms).
+  }];
+  let arguments = (ins Scrimp_FloatTensor:$x, F64Attr:$low, F64Attr:$high, UnitAttr:$straight_through);
   let results = (outs Scrimp_FloatTensor:$y);
   let assemblyFormat = "$x attr-dict `:` type($x)";
   let extraClassDefinition = pointwiseDefinition;

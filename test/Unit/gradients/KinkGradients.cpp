@@ -62,6 +62,8 @@ const std::vector<Kink> &kinks() {
        {{1, 2, 0}}, {{0, 1, 0}}},
       {"clip", "%y = scrimp.clip %x {low = 1.0 : f64, high = 1.0 : f64} : tensor<N>", 3,
        {{1, 2, 0}}, {{0, 0, 0}}},
+      {"clip", "%y = scrimp.clip %x {low = 1.0 : f64, high = 2.0 : f64, straight_through} : tensor<N>", 3,
+       {{1, 3, 0}}, {{1, 1, 1}}},
       {"leaky_relu", "%y = scrimp.leaky_relu %x {alpha = 0.25 : f64} : tensor<N>", 2, {{0, -0.0}}, {{.25, .25}}},
       {"elu", "%y = scrimp.elu %x {alpha = 1.5 : f64} : tensor<N>", 2, {{0, -0.0}}, {{1.5, 1.5}}},
       {"select", R"(%zero = scrimp.constant dense<0.0> : tensor<N>
