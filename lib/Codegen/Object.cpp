@@ -63,6 +63,22 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> mlir::scrimp::createTargetM
   return machine;
 }
 
+llvm::Expected<Processor> mlir::scrimp::describeProcessor(const CpuOptions &options) {
+  auto machine = createTargetMachine(options);
+  if (!machine)
+    return machine.takeError();
+  Processor processor{(*machine)->getTargetCPU().str(), {}};
+  if ((*machine)->getTargetTriple().getArch() != llvm::Triple::x86_64)
+    return processor;
+  // What the runtime can ask a processor for (runtime/lib/common/Processor.cpp).
+  for (StringRef feature : {"sse4.2", "popcnt", "avx", "f16c", "avx2", "fma", "bmi", "bmi2", "avx512f", "avx512cd",
+                            "avx512bw", "avx512dq", "avx512vl", "avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512vnni",
+                            "avx512bitalg", "avx512vpopcntdq", "avx512bf16", "avx512fp16"})
+    if ((*machine)->getMCSubtargetInfo()->checkFeatures(("+" + feature).str()))
+      processor.features.push_back(feature.str());
+  return processor;
+}
+
 FailureOr<std::unique_ptr<llvm::Module>> mlir::scrimp::translateKernels(ModuleOp kernels, llvm::TargetMachine &target,
                                                                         llvm::LLVMContext &context) {
   bool hasFma =

@@ -1,9 +1,12 @@
+#include "IndexMath.h"
 #include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/runtime/workspace.h"
 
 #include "mlir/IR/PatternMatch.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
+using ::scrimp::runtime::GemmCall;
 
 static SmallVector<int64_t> matmulShape(Value a, Value b, bool transposeA, bool transposeB) {
   SmallVector<int64_t> shape(shapeOf(a));
@@ -70,8 +73,7 @@ LogicalResult MatmulOp::verify() {
   if (types[0] != types[1] || (types[0] != types[2] && getComputeType(types[0]) != types[2]))
     return emitOpError() << "operands and result must have one element type, or the result that of sums, found "
                          << types[0] << ", " << types[1] << " and " << types[2];
-  auto expected =
-      RankedTensorType::get(matmulShape(getA(), getB(), getTransposeA(), getTransposeB()), types[2]);
+  auto expected = RankedTensorType::get(matmulShape(getA(), getB(), getTransposeA(), getTransposeB()), types[2]);
   if (getY().getType() != expected)
     return emitOpError() << "result type must be " << expected << ", found " << getY().getType();
   return verifyAcc(*this, getAcc());
@@ -83,9 +85,22 @@ bool MatmulOp::mayOverwrite(unsigned operand, unsigned) { return operand == 2; }
 
 int64_t MatmulOp::getFlops() { return 2 * getBatch() * getM() * getN() * getK(); }
 
+static GemmCall gemmCall(MatmulOp op) {
+  int64_t m = op.getM(), n = op.getN(), k = op.getK();
+  return {op.getBatch(), m, n, k, op.getTransposeA(), op.getTransposeB(), m * k, k * n, m * n, bool(op.getAcc())};
+}
+
 LibraryCall MatmulOp::getLibraryCall() {
-  int64_t m = getM(), n = getN(), k = getK(), batch = getBatch();
-  return {"gemm", {batch, m, n, k, getTransposeA(), getTransposeB(), m * k, k * n, m * n, /*accumulate=*/getAcc() ? 1 : 0}, {}};
+  auto ints = llvm::bit_cast<std::array<int64_t, ::scrimp::runtime::gemmCallInts>>(gemmCall(*this));
+  return {"gemm", SmallVector<int64_t>(ints.begin(), ints.end()), {}};
+}
+
+SmallVector<RankedTensorType> MatmulOp::getWorkspaceTypes(int64_t workers) {
+  Type type = tensorType(getA()).getElementType();
+  if (type == getComputeType(type))
+    return {};
+  int64_t bytes = ::scrimp::runtime::gemmWorkspaceBytes(gemmCall(*this), workers);
+  return {RankedTensorType::get({bytes}, IntegerType::get(getContext(), 8))};
 }
 
 LogicalResult MatmulOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {

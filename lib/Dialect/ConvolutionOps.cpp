@@ -1,3 +1,4 @@
+#include "IndexMath.h"
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/runtime/workspace.h"
 
@@ -125,11 +126,13 @@ static LibraryCall convCall(StringRef function, const Conv2dShape &s) {
           {}};
 }
 
-static SmallVector<RankedTensorType> convWorkspace(Conv2dKind kind, const Conv2dShape &shape, Type elementType,
+static SmallVector<RankedTensorType> convWorkspace(Operation *op, Conv2dKind kind, const Conv2dShape &shape,
                                                    int64_t workers) {
-  int64_t bytes =
-      ::scrimp::runtime::conv2dWorkspaceBytes(kind, shape, elementType.getIntOrFloatBitWidth() / 8, workers);
-  return {RankedTensorType::get({bytes}, IntegerType::get(elementType.getContext(), 8))};
+  Type operand = tensorType(op->getOperand(0)).getElementType(), result = tensorType(op->getResult(0)).getElementType();
+  ::scrimp::runtime::ElementBytes each{elementBytesOf(operand), elementBytesOf(getComputeType(operand)),
+                                       elementBytesOf(result)};
+  int64_t bytes = ::scrimp::runtime::conv2dWorkspaceBytes(kind, shape, each, workers);
+  return {RankedTensorType::get({bytes}, IntegerType::get(op->getContext(), 8))};
 }
 
 //===-- conv2d -----------------------------------------------------------------------------------------------------===//
@@ -146,7 +149,7 @@ LogicalResult Conv2dOp::verify() { return verifyConv2d(*this, getX(), getW(), ge
 int64_t Conv2dOp::getFlops() { return convFlops(convShape(*this)); }
 LibraryCall Conv2dOp::getLibraryCall() { return convCall("conv2d", convShape(*this)); }
 SmallVector<RankedTensorType> Conv2dOp::getWorkspaceTypes(int64_t workers) {
-  return convWorkspace(Conv2dKind::forward, convShape(*this), tensorType(getY()).getElementType(), workers);
+  return convWorkspace(*this, Conv2dKind::forward, convShape(*this), workers);
 }
 
 LogicalResult Conv2dOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
@@ -174,7 +177,7 @@ LogicalResult Conv2dInputGradOp::verify() { return verifyConv2d(*this, getDx(), 
 int64_t Conv2dInputGradOp::getFlops() { return convFlops(convShape(*this)); }
 LibraryCall Conv2dInputGradOp::getLibraryCall() { return convCall("conv2d_input_grad", convShape(*this)); }
 SmallVector<RankedTensorType> Conv2dInputGradOp::getWorkspaceTypes(int64_t workers) {
-  return convWorkspace(Conv2dKind::inputGrad, convShape(*this), tensorType(getDx()).getElementType(), workers);
+  return convWorkspace(*this, Conv2dKind::inputGrad, convShape(*this), workers);
 }
 
 LogicalResult Conv2dInputGradOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
@@ -203,7 +206,7 @@ LogicalResult Conv2dWeightGradOp::verify() { return verifyConv2d(*this, getX(), 
 int64_t Conv2dWeightGradOp::getFlops() { return convFlops(convShape(*this)); }
 LibraryCall Conv2dWeightGradOp::getLibraryCall() { return convCall("conv2d_weight_grad", convShape(*this)); }
 SmallVector<RankedTensorType> Conv2dWeightGradOp::getWorkspaceTypes(int64_t workers) {
-  return convWorkspace(Conv2dKind::weightGrad, convShape(*this), tensorType(getDw()).getElementType(), workers);
+  return convWorkspace(*this, Conv2dKind::weightGrad, convShape(*this), workers);
 }
 
 LogicalResult Conv2dWeightGradOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {

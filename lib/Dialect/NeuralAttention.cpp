@@ -1,5 +1,6 @@
 // attention and its gradient: calls of the runtime's library (runtime/include/scrimp/runtime/Library.h). A gradient
 // that the library does not compute (of an additive mask, or through lse) is built from ordinary ops.
+#include "IndexMath.h"
 #include "NeuralRows.h"
 #include "RandomOps.h"
 
@@ -72,10 +73,14 @@ template <typename Op> static LogicalResult verifyAttention(Op op) {
       fits &= type.getRank() == 4;
     for (auto [size, full] : llvm::zip(type.getShape(), scores))
       fits &= type.getRank() == 2 || size == 1 || size == full;
-    if (!fits)
-      return op.emitOpError() << "the mask must be i1 or " << element << " and broadcast to [" << s.B << ", " << s.Hq
-                              << ", " << s.Sq << ", " << s.Sk << "], or go by distance, [1 or " << distances[0] << ", "
-                              << distances[1] << "], found " << type;
+    if (!fits) {
+      auto error = op.emitOpError() << "the mask must be i1";
+      if (element != getComputeType(element))
+        error << ", " << element;
+      return error << " or " << getComputeType(element) << " and broadcast to [" << s.B << ", " << s.Hq << ", " << s.Sq
+                   << ", " << s.Sk << "], or go by distance, [1 or " << distances[0] << ", " << distances[1]
+                   << "], found " << type;
+    }
   }
   if (auto window = op.getWindow(); window && window->size() != 2)
     return op.emitOpError() << "the window must be two numbers, how far a query sees before and after itself, found "
@@ -131,8 +136,11 @@ template <typename Op> static LibraryCall attentionCall(Op op, StringRef functio
   return {function.str(), ints, {op.getScale().convertToDouble(), keptScale}};
 }
 
-static RankedTensorType bytesType(MLIRContext *context, int64_t bytes) {
-  return RankedTensorType::get({bytes}, IntegerType::get(context, 8));
+template <typename Op> static SmallVector<RankedTensorType> attentionWorkspace(Op op, bool isGradient, int64_t workers) {
+  Type type = tensorType(op.getQ()).getElementType(), sums = getComputeType(type);
+  int64_t bytes =
+      rt::attentionWorkspaceBytes(attentionShape(op), elementBytesOf(sums), type != sums, isGradient, workers);
+  return {RankedTensorType::get({bytes}, IntegerType::get(op.getContext(), 8))};
 }
 
 /// For each score: Philox, as for scrimp.dropout.
@@ -149,8 +157,6 @@ template <typename Op> static int64_t countScores(Op op) {
   }
   return s.B * s.Hq * pairs;
 }
-
-static int64_t elementBytes(Value value) { return elementBytesOf(tensorType(value).getElementType()); }
 
 /// The probabilities in the interpreter. `operands` are those of the op, of which the optional ones start at `first`.
 namespace {
@@ -293,7 +299,7 @@ int64_t AttentionOp::getFlops() {
 LibraryCall AttentionOp::getLibraryCall() { return attentionCall(*this, "attention"); }
 
 SmallVector<RankedTensorType> AttentionOp::getWorkspaceTypes(int64_t workers) {
-  return {bytesType(getContext(), rt::attentionWorkspaceBytes(attentionShape(*this), elementBytes(getQ()), workers))};
+  return attentionWorkspace(*this, /*isGradient=*/false, workers);
 }
 
 LogicalResult AttentionOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
@@ -490,11 +496,14 @@ void AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
         operandGrads[i] = grad.getResult(i);
   }
   for (auto [n, mask] : llvm::enumerate(getMasks()))
-    if (isFloatTensor(mask) && needed[3 + n])
-      operandGrads[3 + n] = AttentionMaskGradOp::create(
-          builder, getLoc(), mask.getType(), getQ(), getK(), getV(), getOut(), getLse(), g, getMasks(), getSegments(),
+    if (isFloatTensor(mask) && needed[3 + n]) {
+      auto type = tensorType(mask).clone(tensorType(getLse()).getElementType());
+      Value grad = AttentionMaskGradOp::create(
+          builder, getLoc(), type, getQ(), getK(), getV(), getOut(), getLse(), g, getMasks(), getSegments(),
           getSeed(), getStep(), getSampleBase(), getOrigin(), getCausalAttr(), getScaleAttr(), getPAttr(), getKeyAttr(),
           getSamplesAttr(), getWholeAttr(), getWindowAttr(), builder.getI64IntegerAttr(n));
+      operandGrads[3 + n] = castToType(builder, getLoc(), grad, mask.getType());
+    }
 }
 
 //===-- attention_grad ---------------------------------------------------------------------------------------------===//
@@ -514,8 +523,7 @@ int64_t AttentionGradOp::getFlops() {
 LibraryCall AttentionGradOp::getLibraryCall() { return attentionCall(*this, "attention_grad"); }
 
 SmallVector<RankedTensorType> AttentionGradOp::getWorkspaceTypes(int64_t workers) {
-  return {
-      bytesType(getContext(), rt::attentionGradWorkspaceBytes(attentionShape(*this), elementBytes(getQ()), workers))};
+  return attentionWorkspace(*this, /*isGradient=*/true, workers);
 }
 
 LogicalResult AttentionGradOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
@@ -554,9 +562,10 @@ LogicalResult AttentionGradOp::eval(ArrayRef<const HostTensor *> operands, Mutab
 LogicalResult AttentionMaskGradOp::verify() {
   int64_t count = getMasks().size();
   if (getIndexAttr().getInt() < 0 || getIndexAttr().getInt() >= count || !isFloatTensor(getMasks()[getIndex()]) ||
-      getDmask().getType() != getMasks()[getIndex()].getType())
-    return emitOpError() << "index must name one of the " << count << " masks, of floats and of the result's type "
-                         << getDmask().getType() << ", found " << getIndexAttr().getInt();
+      shapeOf(getDmask()) != shapeOf(getMasks()[getIndex()]) ||
+      tensorType(getDmask()).getElementType() != tensorType(getLse()).getElementType())
+    return emitOpError() << "index must name one of the " << count << " masks, of floats and of the result's shape, found "
+                         << getIndexAttr().getInt() << " for " << getDmask().getType();
   return verifyAttention(*this);
 }
 
@@ -577,8 +586,7 @@ LibraryCall AttentionMaskGradOp::getLibraryCall() {
 }
 
 SmallVector<RankedTensorType> AttentionMaskGradOp::getWorkspaceTypes(int64_t workers) {
-  return {bytesType(getContext(),
-                    rt::attentionMaskGradWorkspaceBytes(attentionShape(*this), elementBytes(getQ()), workers))};
+  return attentionWorkspace(*this, /*isGradient=*/true, workers);
 }
 
 LogicalResult AttentionMaskGradOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {

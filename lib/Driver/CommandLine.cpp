@@ -154,6 +154,10 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
                  "The machine that costs are estimated for: cpu (this one, measured once), " +
                      llvm::join(knownDevices(), ", ") + ", or FILE.json from scrimp-calibrate; default: cpu")
       ->type_name("NAME");
+  app.add_option("--march", options.march,
+                 "The CPU to compile for: native, a name that LLVM knows, or x86-64-v2 for any machine. The executable runs "
+                 "where its instructions are; one with avx512bf16 multiplies bf16 by these, otherwise in f32")
+      ->capture_default_str();
   app.add_option("--workers", options.workers, "Most threads of the executable (default: this machine's)")
       ->check(CLI::Range(1, 4096)); // what a program may say
   app.add_flag("!--no-fuse", options.fuse, "One kernel per op, for comparison: the bits are the same");

@@ -383,6 +383,38 @@ LogicalResult mlir::scrimp::settlePrecision(CompileOptions &options, func::FuncO
   return success();
 }
 
+static CpuOptions cpuOf(const CompileOptions &options) {
+  return {options.march == "native" ? "host" : options.march, ""};
+}
+
+static FailureOr<Processor> processorOf(const CompileOptions &options, MLIRContext *context) {
+  llvm::Expected<Processor> processor = describeProcessor(cpuOf(options));
+  if (!processor)
+    return emitError(UnknownLoc::get(context)) << llvm::toString(processor.takeError()), failure();
+  return std::move(*processor);
+}
+
+FailureOr<std::string> mlir::scrimp::describeNarrowProducts(ModuleOp module, const CompileOptions &options) {
+  bool bf16 = false, half = false;
+  module.walk([&](KernelOp kernel) {
+    if (kernel.getKernelFamily() != KernelFamily::Library)
+      return;
+    for (Value operand : kernel->getOperands()) {
+      bf16 |= tensorType(operand).getElementType().isBF16();
+      half |= tensorType(operand).getElementType().isF16();
+    }
+  });
+  if (!bf16 && !half)
+    return std::string();
+  FailureOr<Processor> processor = processorOf(options, module.getContext());
+  if (failed(processor))
+    return failure();
+  constexpr StringRef dot = "avx512bf16";
+  if (!bf16 || !llvm::is_contained(processor->features, dot))
+    return "converted to f32 in panels (" + processor->name + ")";
+  return (dot + " of " + processor->name + (half ? "; f16 converted to f32 in panels" : "")).str();
+}
+
 FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, MLIRContext *context) {
   FailureOr<Compilation> compilation = loadModel(options, context);
   if (failed(compilation) || failed(checkOverwrites(options, *compilation, context)))
@@ -411,8 +443,11 @@ FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, ML
     FailureOr<llvm::json::Object> report = buildMemoryReport(*compilation->module);
     std::string text;
     llvm::raw_string_ostream os(text);
-    if (failed(report))
+    FailureOr<std::string> products = describeNarrowProducts(*compilation->module, options);
+    if (failed(report) || failed(products))
       return failure();
+    if (!products->empty())
+      report->insert({"products_of_16_bits", *products});
     os << llvm::formatv("{0:2}", llvm::json::Value(std::move(*report))) << "\n";
     if (failed(writeOutput(options.report, text, context)))
       return failure();
@@ -428,9 +463,13 @@ template <typename T> static std::string toText(T op) {
   return text;
 }
 
-static ProgramOptions programOptionsOf(const Compilation &compilation) {
+static FailureOr<ProgramOptions> programOptionsOf(const Compilation &compilation) {
   const CompileOptions &options = compilation.options;
   ProgramOptions result;
+  FailureOr<Processor> cpu = processorOf(options, compilation.module.get().getContext());
+  if (failed(cpu))
+    return failure();
+  result.cpu = std::move(*cpu);
   result.model = llvm::sys::path::filename(options.model).str();
   result.optimizer = options.optimizer;
   result.hyperparameters = hyperparameterDefaults(options);
@@ -444,7 +483,10 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::buildCommands(const CompileOption
   FailureOr<Compilation> compilation = planModel(options, context);
   if (failed(compilation) || failed(emitKernels(*compilation->module, workersOf(options))))
     return failure();
-  return lowerToCommands(*compilation->module, programOptionsOf(*compilation));
+  FailureOr<ProgramOptions> program = programOptionsOf(*compilation);
+  if (failed(program))
+    return failure();
+  return lowerToCommands(*compilation->module, *program);
 }
 
 /// --verify: every graph on random values, its kernels beside the interpreter.
@@ -496,7 +538,7 @@ LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRCont
     return failure();
   if (options.emit == "kernels")
     return writeOutput(options.output, toText(kernels->get()), context);
-  CpuOptions cpu{options.march == "native" ? "host" : options.march, ""};
+  CpuOptions cpu = cpuOf(options);
   if (options.emit == "llvm") {
     FailureOr<std::string> text = compileKernels(kernels->get(), cpu, CodeKind::LLVM);
     return failed(text) ? failure() : writeOutput(options.output, *text, context);
@@ -508,7 +550,10 @@ LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRCont
   if (options.verify && failed(verifyGraphs(module, kernels->get(), cpu, workersOf(options))))
     return failure();
 
-  FailureOr<OwningOpRef<ModuleOp>> commands = lowerToCommands(module, programOptionsOf(*compilation));
+  FailureOr<ProgramOptions> programOptions = programOptionsOf(*compilation);
+  if (failed(programOptions))
+    return failure();
+  FailureOr<OwningOpRef<ModuleOp>> commands = lowerToCommands(module, *programOptions);
   if (failed(commands))
     return failure();
   if (options.emit == "commands")

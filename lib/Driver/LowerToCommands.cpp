@@ -162,14 +162,18 @@ static bool isTied(OpOperand &operand) {
 }
 
 LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addresses, unsigned loops) {
-  SmallVector<Attribute> buffers;
+  SmallVector<Attribute> buffers, types;
+  auto add = [&](Value value) {
+    buffers.push_back(addresses.get(value, loops));
+    types.push_back(TypeAttr::get(tensorType(value).getElementType()));
+  };
   auto kernel = dyn_cast<KernelOp>(op);
   bool isCall = kernel && kernel.getKernelFamily() == KernelFamily::Library;
   for (OpOperand &operand : op.getOpOperands())
     if (!isCall || !isTied(operand)) // the library updates its result
-      buffers.push_back(addresses.get(operand.get(), loops));
+      add(operand.get());
   for (Value value : op.getResults())
-    buffers.push_back(addresses.get(value, loops));
+    add(value);
   if (auto workspace = op.getAttrOfType<DenseI64ArrayAttr>("scrimp.workspace"))
     for (auto [offset, type] : llvm::zip_equal(workspace.asArrayRef(), getWorkspaceTypes(&op, options.workers)))
       buffers.push_back(RangeAttr::get(op.getContext(), offset, bytesOf(type)));
@@ -184,8 +188,13 @@ LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addres
         if (size > INT32_MAX)
           return op.emitError() << "has a dimension of " << size << ", but '" << call.function << "' takes at most "
                                 << INT32_MAX << "; try a smaller batch";
-    CmdCallOp::create(commands, op.getLoc(), call.function, tensorType(op.getResult(0)).getElementType(), call.ints,
-                      call.floats, bufferAttr, seconds);
+    Type sums = getComputeType(tensorType(op.getResult(0)).getElementType());
+    bool isNarrow = llvm::any_of(types, [&](Attribute type) {
+      Type element = cast<TypeAttr>(type).getValue();
+      return isa<FloatType>(element) && element != sums;
+    });
+    CmdCallOp::create(commands, op.getLoc(), call.function, sums, call.ints, call.floats, bufferAttr, seconds,
+                      isNarrow ? builder.getArrayAttr(types) : nullptr);
     return success();
   }
   auto symbol = op.getAttrOfType<StringAttr>("scrimp.symbol");
@@ -299,10 +308,12 @@ FailureOr<OwningOpRef<ModuleOp>> CommandLowering::lower() {
   Location loc = module.getLoc();
   OwningOpRef<ModuleOp> result = ModuleOp::create(loc);
   builder.setInsertionPointToEnd(result->getBody());
+  SmallVector<StringRef> features(options.cpu.features.begin(), options.cpu.features.end());
   auto program = CmdProgramOp::create(builder, loc, options.model, llvm::xxh3_64bits(text), number("arena_bytes"),
                                       number("alignment"), options.optimizer, /*batch=*/1, /*tokens_per_sample=*/0,
                                       options.workers, /*weights_bytes=*/0, /*eval_drops_partial=*/!evalMasks,
-                                      module->getAttrOfType<ArrayAttr>("scrimp.unused_inputs"));
+                                      module->getAttrOfType<ArrayAttr>("scrimp.unused_inputs"),
+                                      builder.getStringAttr(options.cpu.name), builder.getStrArrayAttr(features));
   builder.setInsertionPointToEnd(&program.getBody().emplaceBlock());
   for (auto segment : plan.getAs<ArrayAttr>("segments").getAsRange<DictionaryAttr>())
     CmdSegmentOp::create(builder, loc, segment.getAs<StringAttr>("name").getValue(),

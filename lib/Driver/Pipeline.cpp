@@ -86,7 +86,6 @@ void mlir::scrimp::buildGraphPipeline(OpPassManager &manager, const TrainPipelin
     cleanUp(manager);
   }
   manager.addPass(createFormLinear());
-  manager.addPass(createWidenLibraryOps());
   // Bits are decided from here on: what follows only repeats, groups, orders and places.
 }
 

@@ -130,5 +130,10 @@ LogicalResult mlir::scrimp::printPlan(const CompileOptions &options, MLIRContext
   if (int64_t repeated = *flops.getInteger("recompute"))
     os << ", " << llvm::format("%.3f", repeated / 1e9) << " computed again";
   os << "\n";
+  FailureOr<std::string> products = describeNarrowProducts(*compilation->module, options);
+  if (failed(products))
+    return failure();
+  if (!products->empty())
+    os << "16-bit products  " << *products << "\n";
   return success();
 }

@@ -171,9 +171,14 @@ FailureOr<Offset<fb::Command>> ProgramWriter::writeCommand(Operation &op) {
   if (auto call = dyn_cast<CmdCallOp>(op)) {
     auto ints = builder.CreateVector(call.getInts().data(), call.getInts().size());
     auto floats = builder.CreateVector(call.getFloats().data(), call.getFloats().size());
-    return command(fb::CommandBody::Call, fb::CreateCall(builder, text(call.getFunction()), ranges(call.getBuffers()),
-                                                         ints, floats, dtypeOfTensor(call.getType()), location(op),
-                                                         secondsOf(call.getSeconds())));
+    std::vector<fb::DType> types;
+    if (ArrayAttr attr = call.getTypesAttr())
+      for (Type type : attr.getAsValueRange<TypeAttr>())
+        types.push_back(dtypeOfTensor(type));
+    return command(fb::CommandBody::Call,
+                   fb::CreateCall(builder, text(call.getFunction()), ranges(call.getBuffers()), ints, floats,
+                                  dtypeOfTensor(call.getType()), location(op), secondsOf(call.getSeconds()),
+                                  builder.CreateVector(types)));
   }
   if (auto copy = dyn_cast<CmdCopyOp>(op))
     return command(fb::CommandBody::Copy, fb::CreateCopy(builder, range(copy.getSource()), range(copy.getTarget())));
@@ -250,17 +255,21 @@ FailureOr<Program> ProgramWriter::write(CmdProgramOp op) {
       failed(writeAll(tables.getOps<CmdCarriedOp>())) || failed(writeAll(tables.getOps<CmdGraphOp>())))
     return failure();
   program.storedBytes = op.getWeightsBytes();
-  std::vector<std::string> unused;
-  if (ArrayAttr names = op.getUnusedInputsAttr())
-    for (auto name : names.getAsRange<StringAttr>())
-      unused.push_back(name.str());
+  auto texts = [&](ArrayAttr names) {
+    std::vector<std::string> strings;
+    if (names)
+      for (auto name : names.getAsRange<StringAttr>())
+        strings.push_back(name.str());
+    return builder.CreateVectorOfStrings(strings);
+  };
   auto root =
       fb::CreateProgram(builder, kProgramVersion, text(op.getModel()), op.getFingerprint(), op.getArenaBytes(),
                         op.getAlignment(), builder.CreateVector(segments), builder.CreateVector(tensors),
                         builder.CreateVector(inputs), builder.CreateVector(scalars), builder.CreateVector(graphs),
                         builder.CreateVector(kernels), builder.CreateVector(hyperparameters), text(op.getOptimizer()),
                         op.getBatch(), op.getTokensPerSample(), op.getWorkers(), op.getWeightsBytes(),
-                        op.getEvalDropsPartial(), builder.CreateVector(carried), builder.CreateVectorOfStrings(unused));
+                        op.getEvalDropsPartial(), builder.CreateVector(carried), texts(op.getUnusedInputsAttr()),
+                        text(op.getCpu().value_or("")), texts(op.getCpuFeaturesAttr()));
   builder.Finish(root, fb::ProgramIdentifier());
   program.bytes.assign(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
   return std::move(program);

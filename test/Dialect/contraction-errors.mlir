@@ -53,3 +53,21 @@ func.func @onto(%a: tensor<3x4xf32>, %b: tensor<4x5xf32>, %c: tensor<5x3xf32>) {
   %y = scrimp.matmul %a, %b onto(%c : tensor<5x3xf32>) : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf32>
   return
 }
+
+// -----
+
+// An f16 product is f16, or f32, in which it is summed.
+func.func @narrow(%a: tensor<3x4xf16>, %b: tensor<4x5xf16>) {
+  %y = scrimp.matmul %a, %b : tensor<3x4xf16>, tensor<4x5xf16> -> tensor<3x5xf32>
+  // expected-error@+1 {{or the result that of sums, found 'f16', 'f16' and 'bf16'}}
+  %z = scrimp.matmul %a, %b : tensor<3x4xf16>, tensor<4x5xf16> -> tensor<3x5xbf16>
+  return
+}
+
+// -----
+
+func.func @widened(%a: tensor<3x4xf32>, %b: tensor<4x5xf32>) {
+  // expected-error@+1 {{or the result that of sums, found 'f32', 'f32' and 'f64'}}
+  %y = scrimp.matmul %a, %b : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf64>
+  return
+}

@@ -153,7 +153,7 @@ func.func @window(%q: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
 // -----
 
 func.func @mask_grad(%q: tensor<2x3x4x8xf32>, %l: tensor<2x3x4xf32>, %m: tensor<3x7xi1>) -> tensor<3x7xf32> {
-  // expected-error@+1 {{index must name one of the 1 masks, of floats and of the result's type 'tensor<3x7xf32>', found 0}}
+  // expected-error@+1 {{index must name one of the 1 masks, of floats and of the result's shape, found 0 for 'tensor<3x7xf32>'}}
   %d = scrimp.attention_mask_grad %q, %q, %q, %q, %l, %q mask(%m : tensor<3x7xi1>) {scale = 1.0 : f64, index = 0 : i64} : tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4xf32> -> tensor<3x7xf32>
   return %d : tensor<3x7xf32>
 }

@@ -292,6 +292,8 @@ scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 256 : i64
   scrimp.cmd.graph @train {
     // CHECK-NEXT: scrimp.cmd.call "gemm" : f32 ints [1, 2] floats [5.000000e-01] [0 : 8, 64 : 8 rank 8, 128 : 8 in host]
     scrimp.cmd.call "gemm" : f32 ints [1, 2] floats [5.000000e-01] [0 : 8, 64 : 8 rank 8, 128 : 8 in host]
+    // CHECK-NEXT: scrimp.cmd.call "gemm" : f32 ints [] floats [] [0 : 8] {types = [bf16]}
+    scrimp.cmd.call "gemm" : f32 ints [] floats [] [0 : 8] {types = [bf16]}
     // CHECK-NEXT: scrimp.cmd.copy [0 : 8] to [64 : 8]
     scrimp.cmd.copy [0 : 8] to [64 : 8]
     // CHECK-NEXT: scrimp.cmd.check_finite "loss" "loss" : f32 at 128

@@ -7,6 +7,8 @@ import json
 import os
 import pathlib
 
+import numpy as np
+
 import harness
 from harness import MODELS, check, compile_model, run, train, train_steps
 
@@ -104,10 +106,15 @@ def no_allocation_in_a_step(folder):
     """malloc and its kin are counted by an interposed library; a run of 30 steps calls them as often as one of 3."""
     library = folder / "count.so"
     run(["cc", "-shared", "-fPIC", "-O1", "-o", library, HERE / "Inputs" / "count-malloc.c", "-ldl"])
-    for model, reference in each_model():
-        if model == "resnet18":
-            continue
-        executable, data = build(folder, model, reference)
+    built = [(m, *build(folder, m, reference)) for m, reference in each_model() if m != "resnet18"]
+    for kind in ("bf16", "f16"):
+        source = folder / f"{kind}.mlir"
+        source.write_text((HERE / "Inputs" / "narrow.mlir").read_text().replace("TYPE", kind))
+        compile_model(source, folder / kind)
+        np.save(folder / "x.npy", np.ones((24, 3, 8, 8), "f4"))
+        np.save(folder / "y.npy", np.arange(24) % 7)
+        built.append((kind, folder / kind, harness.data_flags(folder, {"x": "x.npy", "y": "y.npy"})))
+    for model, executable, data in built:
         counts = []
         for steps in (3, 30):
             counted = folder / f"{model}.{steps}.count"

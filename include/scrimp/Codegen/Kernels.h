@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace llvm {
 class LLVMContext;
@@ -37,6 +38,15 @@ struct CpuOptions {
 
 /// Fails with a message if the processor is not known.
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createTargetMachine(const CpuOptions &options);
+
+/// What code for a processor needs of the machine that runs it.
+struct Processor {
+  std::string name;                  // LLVM's
+  std::vector<std::string> features; // instruction sets, as LLVM and GCC call them ("avx2", "avx512bf16")
+};
+
+/// Fails with a message if the processor is not known.
+llvm::Expected<Processor> describeProcessor(const CpuOptions &options);
 
 /// Lowers a clone of what emitKernels gave to the LLVM dialect. Each kernel becomes `void k<N>(ptr buffers, i64 begin,
 /// i64 end)`, the scrimp_kernel of runtime/abi.h. Without `hasFma`, math functions are built from separately rounded

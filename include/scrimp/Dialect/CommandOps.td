@@ -50,7 +50,8 @@ def Scrimp_CmdProgramOp : Scrimp_Op<"cmd.program", [IsolatedFromAbove, SymbolTab
   let summary = "A compiled model apart from its machine code";
   let arguments = (ins StrAttr:$model, I64Attr:$fingerprint, I64Attr:$arena_bytes, I64Attr:$alignment,
                        StrAttr:$optimizer, I64Attr:$batch, I64Attr:$tokens_per_sample, I64Attr:$workers,
-                       I64Attr:$weights_bytes, BoolAttr:$eval_drops_partial, OptionalAttr<StrArrayAttr>:$unused_inputs);
+                       I64Attr:$weights_bytes, BoolAttr:$eval_drops_partial, OptionalAttr<StrArrayAttr>:$unused_inputs,
+                       OptionalAttr<StrAttr>:$cpu, OptionalAttr<StrArrayAttr>:$cpu_features);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$model attr-dict-with-keyword $body";
   let hasVerifier = 1;
@@ -128,8 +129,12 @@ def Scrimp_CmdLaunchOp : Scrimp_CommandOp<"launch", [DeclareOpInterfaceMethods<S
 
 def Scrimp_CmdCallOp : Scrimp_CommandOp<"call"> {
   let summary = "Calls a function of the runtime's library";
+  let description = [{
+    `type` is that of its sums; `types` are those of the elements of its operands and results, where they differ from it.
+  }];
   let arguments = (ins StrAttr:$function, TypeAttr:$type, DenseI64ArrayAttr:$ints, DenseF64ArrayAttr:$floats,
-                       Scrimp_RangeArrayAttr:$buffers, OptionalAttr<F64Attr>:$seconds);
+                       Scrimp_RangeArrayAttr:$buffers, OptionalAttr<F64Attr>:$seconds,
+                       OptionalAttr<TypeArrayAttr>:$types);
   let assemblyFormat = "$function `:` $type `ints` $ints `floats` $floats custom<Ranges>($buffers) attr-dict";
 }
 

@@ -20,7 +20,8 @@ def Scrimp_Conv2dOp : Scrimp_Conv2dBase<"conv2d"> {
   let summary = "y[n,o,i,j] = sum over c, k, l of x[n, c, i*stride + k*dilation - pad, ...] * w[o,c,k,l]";
   let description = [{
     x[N, C, H, W], w[O, C / groups, KH, KW]; output channel o sees the input channels of its group. What lies outside x
-    counts as 0. f16 and bf16 are summed in f32, and the result may be f32. All three operations of this family are linear in each operand and are each other's gradients.
+    counts as 0. All three operations of this family are linear in each operand and are each other's gradients. As in
+    matmul, products of f16 and bf16 are exact and summed in f32; the result is that, or rounded once.
   }];
   let arguments = (ins Scrimp_FloatTensor:$x, Scrimp_FloatTensor:$w, DenseI64ArrayAttr:$strides,
                    DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, I64Attr:$groups);

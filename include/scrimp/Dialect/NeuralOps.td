@@ -253,6 +253,8 @@ def Scrimp_AttentionOp : Scrimp_AttentionLikeOp<"attention", [Scrimp_Differentia
     With `dropout(seed, step, sample_base)` the probabilities become what scrimp.dropout with `p`, `key` and `samples`
     makes of a tensor [B,Hq,Sq,Sk] (batch_dim 0; -1 without `samples`), to the bit. In evaluation nothing is dropped.
 
+    Scores, probabilities and sums are f32 where q, k and v are f16 or bf16; each result is rounded once.
+
     The scores may be a piece of larger ones: `whole` = [heads, queries, keys] of these, and `origin` (i64[3], a value
     of the graph) the indices of the piece's first score in them. Causality and draws go by the indices in the whole.
   }];
@@ -282,11 +284,11 @@ def Scrimp_AttentionGradOp : Scrimp_AttentionLikeOp<"attention_grad", [AllTypesM
 }
 
 def Scrimp_AttentionMaskGradOp : Scrimp_AttentionLikeOp<"attention_mask_grad", [AllTypesMatch<["out", "g"]>]> {
-  let summary = "The gradient of attention with respect to the mask numbered `index`, summed over where it repeats";
+  let summary = "The gradient of attention with respect to the mask numbered `index`, summed over where it repeats, in lse's type";
   let arguments = !con((ins Scrimp_FloatTensor:$q, Scrimp_FloatTensor:$k, Scrimp_FloatTensor:$v,
                    Scrimp_FloatTensor:$out, Scrimp_WideFloatTensor:$lse, Scrimp_FloatTensor:$g), scoreArguments,
                    (ins I64Attr:$index));
-  let results = (outs Scrimp_FloatTensor:$dmask);
+  let results = (outs Scrimp_WideFloatTensor:$dmask);
   let assemblyFormat = [{
     $q `,` $k `,` $v `,` $out `,` $lse `,` $g (`mask` `(` $masks^ `:` type($masks) `)`)?
     (`segments` `(` $segments^ `:` type($segments) `)`)? (`dropout` `(` $seed^ `,` $step `,` $sample_base `)`)?

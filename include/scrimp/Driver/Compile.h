@@ -74,6 +74,10 @@ void buildPipeline(PassManager &manager, const CompileOptions &options);
 /// loadModel and the graph passes; writes options.report.
 FailureOr<Compilation> planModel(const CompileOptions &options, MLIRContext *context);
 
+/// How the library multiplies what a module stores in 16 bits, on the processor that is compiled for; empty where there is
+/// no such call. Fails after an error where the processor is not known.
+FailureOr<std::string> describeNarrowProducts(ModuleOp module, const CompileOptions &options);
+
 /// The program that the runtime would run (scrimp.cmd.program), without its machine code.
 FailureOr<OwningOpRef<ModuleOp>> buildCommands(const CompileOptions &options, MLIRContext *context);
 

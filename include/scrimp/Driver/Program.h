@@ -3,6 +3,7 @@
 #define SCRIMP_DRIVER_PROGRAM_H
 
 #include "scrimp/Analysis/Cost.h"
+#include "scrimp/Codegen/Kernels.h"
 #include "scrimp/Import/Onnx.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -24,6 +25,7 @@ struct ProgramOptions {
   int64_t workers = 1;
   std::optional<DeviceRates> rates; // of the machine it is meant for: commands then say how long they should take
   llvm::ArrayRef<CarriedTensor> carried;
+  Processor cpu; // that its kernels are compiled for
 };
 
 /// A tensor whose first value lies in the weights trailer.

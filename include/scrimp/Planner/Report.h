@@ -28,6 +28,8 @@ constexpr int64_t getBytesBesideArena(int64_t workers) { return (int64_t(8) << 2
 ///   residuals              what the forward pass keeps for the backward pass: [{name, location, bytes}] by the op that
 ///                          computes it, in a loop those of one iteration
 ///   recomputed             what the backward pass computes again: [{name, location, flops}]
+/// scrimp-compile adds
+///   products_of_16_bits    how the library multiplies what is stored in 16 bits, where something is
 ///
 /// Buckets are listed by member. Fails after an error if the module has no plan.
 FailureOr<llvm::json::Object> buildMemoryReport(ModuleOp module);

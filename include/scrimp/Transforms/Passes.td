@@ -257,21 +257,6 @@ def ConvertPrecision : Pass<"scrimp-convert-precision", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
-def WidenLibraryOps : Pass<"scrimp-widen-library-ops", "::mlir::ModuleOp"> {
-  let summary = "Let library calls on f16 and bf16 compute in f32";
-  let description = [{
-    The runtime's library knows f32 and f64. An op that is a library call and has operands or results of a narrower float
-    gets them cast to f32 on the way in and back on the way out: sums are kept in f32 and rounded once, as generated code
-    does it. f32 results of such an op (a log-sum-exp, a weight's gradient) stay as they are.
-
-    Requires: nothing; runs at any graph level, before kernels are formed, since casts are kernels.
-    Ensures: no library call has operands or results of f16 or bf16.
-    Fails: never.
-    Example: test/Transforms/widen-library-ops.mlir
-  }];
-  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
-}
-
 def Rematerialize : Pass<"scrimp-rematerialize", "::mlir::ModuleOp"> {
   let summary = "Compute again in the backward pass what is not worth keeping";
   let description = [{

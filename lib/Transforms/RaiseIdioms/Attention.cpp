@@ -171,6 +171,9 @@ struct RaiseAttention : OpRewritePattern<MatmulOp> {
     Scores scores;
     if (!matchScores(probabilities->softmax.getX(), scores))
       return rewriter.notifyMatchFailure(op, "the scores are no product of queries and keys");
+    for (MatmulOp matmul : {op, scores.matmul})
+      if (tensorType(matmul.getY()).getElementType() != tensorType(matmul.getA()).getElementType())
+        return rewriter.notifyMatchFailure(op, "a product is wider than its operands");
     Location loc = op.getLoc();
     double scale = scores.scale;
     Value q = skipScale(scores.matmul.getA(), scale), k = skipScale(scores.matmul.getB(), scale);

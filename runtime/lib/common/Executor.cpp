@@ -73,7 +73,7 @@ void Executor::prepare(const Program *program, const Commands *list, const scrim
       LibraryArguments &arguments = prepared.arguments;
       arguments.buffers = {pointers.data() + prepared.firstPointer, size};
       arguments.bytes = {lengths.data() + prepared.firstPointer, size};
-      setScalarArguments(arguments, *call, program->workers());
+      setScalarArguments(arguments, *call, *program);
     } else if (const Copy *copy = command->body_as_Copy()) {
       prepared.kind = Kind::copy;
       prepared.units = static_cast<int64_t>(copy->source()->bytes());

@@ -1,5 +1,6 @@
 // The registry of library functions.
 #include "scrimp/runtime/Library.h"
+#include "scrimp/runtime/Program.h"
 #include <cblas.h>
 
 namespace scrimp::runtime {
@@ -31,13 +32,23 @@ std::string libraryFunctionNames() {
   return names;
 }
 
-void setScalarArguments(LibraryArguments &arguments, const program::Call &call, int64_t workers) {
+bool usesBf16Dot(const program::Program *program) {
+  for (const flatbuffers::String *feature : items(program->cpu_features()))
+    if (textOf(feature) == "avx512bf16")
+      return true;
+  return false;
+}
+
+void setScalarArguments(LibraryArguments &arguments, const program::Call &call, const program::Program &program) {
   if (call.ints())
     arguments.ints = {call.ints()->data(), call.ints()->size()};
   if (call.floats())
     arguments.floats = {call.floats()->data(), call.floats()->size()};
   arguments.dtype = call.dtype();
-  arguments.workers = workers;
+  if (call.types())
+    arguments.types = {call.types()->data(), call.types()->size()};
+  arguments.workers = program.workers();
+  arguments.bf16Dot = usesBf16Dot(&program);
 }
 
 void initializeLibrary() { openblas_set_num_threads(1); }

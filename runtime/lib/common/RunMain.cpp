@@ -19,6 +19,8 @@ static Status runProgram(int argc, char **argv, const ProgramImage &image, const
     printf("%s", help.c_str());
     return Status::ok();
   }
+  if (Status status = checkProcessor(*program); status.failed())
+    return status;
   if (options->verify) {
     initializeLibrary();
     if (Status status = checkBlas(*program); status.failed())

@@ -363,6 +363,9 @@ private:
     ranges(call->buffers(), name);
     if (!isKnown(call->dtype()))
       fail("%.*s has unknown type %d", (int)name.size(), name.data(), (int)call->dtype());
+    for (DType type : items(call->types()))
+      if (!isKnown(type))
+        fail("a buffer of %.*s has unknown type %d", (int)name.size(), name.data(), (int)type);
     if (!aligned(call->ints()) || !aligned(call->floats()) || status.failed())
       return;
     LibraryArguments arguments;
@@ -381,7 +384,7 @@ private:
     }
     arguments.buffers = pointers;
     arguments.bytes = lengths;
-    setScalarArguments(arguments, *call, program->workers());
+    setScalarArguments(arguments, *call, *program);
     Status checked = function->verify(arguments);
     std::string_view where = textOf(call->location());
     if (checked.failed())

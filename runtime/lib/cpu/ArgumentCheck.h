@@ -2,6 +2,7 @@
 #ifndef SCRIMP_RUNTIME_LIB_CPU_ARGUMENTCHECK_H
 #define SCRIMP_RUNTIME_LIB_CPU_ARGUMENTCHECK_H
 
+#include "NarrowRows.h"
 #include "scrimp/runtime/Library.h"
 #include <initializer_list>
 
@@ -18,10 +19,17 @@ public:
       status = Status::error("%s: %s", function, what);
   }
 
-  /// f32 or f64.
+  /// Sums are in f32 or f64.
   void floatType() {
     if (arguments.dtype != DType::f32 && arguments.dtype != DType::f64)
       fail("takes f32 or f64");
+  }
+
+  /// Buffer `index` has elements of the sums' type, or of 16 bits where that is f32.
+  void storedType(size_t index) {
+    DType type = arguments.typeOf(index);
+    if (type != arguments.dtype && !(arguments.dtype == DType::f32 && isNarrow(type)))
+      fail("its buffers have elements of the sums' type, or f16 or bf16 beside sums in f32");
   }
 
   void counts(size_t buffers, size_t ints, size_t floats) {

@@ -27,7 +27,7 @@ template <typename T> struct Product {
   T *c;
   int64_t strideC;
 
-  void callBlas() const {
+  void compute() const {
     auto transA = a.transposed ? CblasTrans : CblasNoTrans, transB = b.transposed ? CblasTrans : CblasNoTrans;
     auto M = static_cast<blasint>(m), N = static_cast<blasint>(n), K = static_cast<blasint>(k);
     auto lda = static_cast<blasint>(a.stride), ldb = static_cast<blasint>(b.stride),
@@ -43,6 +43,8 @@ template <typename T> struct Product {
 extern bool productsAreChecked;
 void runChecked(const Product<float> &product);
 void runChecked(const Product<double> &product);
+struct PanelProduct;
+void runChecked(const PanelProduct &product);
 
 /// A product whose extents may be 0: without a sum (k = 0) C becomes beta C.
 template <typename T>
@@ -60,7 +62,7 @@ void gemm(int64_t m, int64_t n, int64_t k, T alpha, MatrixOperand<T> a, MatrixOp
   if (productsAreChecked)
     runChecked(product);
   else
-    product.callBlas();
+    product.compute();
 }
 
 } // namespace scrimp::runtime

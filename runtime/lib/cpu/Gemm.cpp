@@ -1,95 +1,93 @@
 // The library function "gemm": a batch of row-major matrix products, cut into tiles by shape.
 #include "ArgumentCheck.h"
 #include "Blas.h"
+#include "PanelGemm.h"
 #include "scrimp/runtime/workspace.h"
 
 namespace scrimp::runtime {
 
-namespace {
-
-struct GemmShape {
-  int64_t batch, m, n, k;
-  bool transA, transB;
-  int64_t strideA, strideB, strideC;
-  bool accumulate;
-
-  explicit GemmShape(std::span<const int64_t> ints)
-      : batch(ints[0]), m(ints[1]), n(ints[2]), k(ints[3]), transA(ints[4]), transB(ints[5]), strideA(ints[6]),
-        strideB(ints[7]), strideC(ints[8]), accumulate(ints[9]) {}
-  /// A shared C receives a sum, so its batch members follow one another inside a tile.
-  bool sumsBatch() const { return strideC == 0; }
-};
-
-/// Tiles per product and their extents.
-struct GemmCut {
-  int64_t tileM, tileN;
-};
-
-} // namespace
-
-// Pieces of whole multiples of 16 rows or columns (the register tiles of OpenBLAS's kernels divide 16).
-static int64_t pieceExtent(int64_t extent, int64_t pieces) {
-  return largerOf(divideUp(divideUp(extent, pieces), 16) * 16, 16);
+static GemmCall callOf(const LibraryArguments &arguments) {
+  GemmCall call;
+  memcpy(&call, arguments.ints.data(), sizeof(call));
+  return call;
 }
 
-// About 4 million multiplications a tile at least, at most 16 tiles in all: few enough that packing an operand again
-// for each tile costs little, enough for several threads. The larger of m and n is cut; the other only when the first
-// has no room left. k is never cut: its sum is one call's.
-static GemmCut cutGemm(const GemmShape &s) {
-  constexpr double tileWork = 1 << 22;
-  constexpr int64_t mostTiles = 16;
-  int64_t members = s.sumsBatch() ? 1 : largerOf(s.batch, 1);
-  double work = static_cast<double>(s.m) * s.n * s.k * (s.sumsBatch() ? s.batch : 1);
-  int64_t tiles =
-      smallerOf(mostTiles, work >= tileWork * mostTiles ? mostTiles : static_cast<int64_t>(work / tileWork));
-  tiles = largerOf(1, smallerOf(tiles, divideUp(mostTiles, members)));
-  GemmCut cut{largerOf(s.m, 1), largerOf(s.n, 1)};
-  if (tiles == 1)
-    return cut;
-  // Each tile packs both its operands anew, so narrow tiles cost; a product too narrow for four wide tiles gets
-  // narrower ones, and a very long sum makes up for tiles narrower still.
-  int64_t larger = largerOf(s.m, s.n), smaller = smallerOf(s.m, s.n);
-  int64_t narrow = s.k >= 4096 ? 32 : 64;
-  int64_t first = largerOf(larger / 128, smallerOf(4, larger / narrow));
-  first = largerOf(1, smallerOf(tiles, first));
-  int64_t second = largerOf(1, smallerOf(tiles / first, smaller / 128));
-  int64_t largerTile = first > 1 ? pieceExtent(larger, first) : larger;
-  int64_t smallerTile = second > 1 ? pieceExtent(smaller, second) : smaller;
-  return s.m >= s.n ? GemmCut{largerTile, smallerTile} : GemmCut{smallerTile, largerTile};
-}
-
-template <typename T> static void runTyped(const LibraryArguments &arguments, ThreadPool &pool) {
-  GemmShape s(arguments.ints);
-  const T *a = reinterpret_cast<const T *>(arguments.buffers[0]),
-          *b = reinterpret_cast<const T *>(arguments.buffers[1]);
-  T *c = reinterpret_cast<T *>(arguments.buffers[2]);
+/// Calls product(member, i, j, isFirst, isLast, worker) for the products of all tiles at (i, j) and batch members,
+/// those that add to one tile one after the other.
+template <typename Body> static void forEachTile(const GemmCall &s, GemmCut cut, ThreadPool &pool, Body product) {
   if (s.m == 0 || s.n == 0 || s.batch == 0)
     return;
-  GemmCut cut = cutGemm(s);
-  int64_t tilesM = divideUp(s.m, cut.tileM), tilesN = divideUp(s.n, cut.tileN), tiles = tilesM * tilesN;
-  int64_t rowA = s.transA ? s.m : s.k, rowB = s.transB ? s.k : s.n;
-  auto product = [&](int64_t member, int64_t tile, bool accumulate) {
-    int64_t i = tile / tilesN * cut.tileM, j = tile % tilesN * cut.tileN;
-    gemm<T>(smallerOf(cut.tileM, s.m - i), smallerOf(cut.tileN, s.n - j), s.k, T(1),
-            {a + member * s.strideA + (s.transA ? i : i * rowA), largerOf(rowA, 1), s.transA},
-            {b + member * s.strideB + (s.transB ? j * rowB : j), largerOf(rowB, 1), s.transB}, accumulate ? T(1) : T(0),
-            c + member * s.strideC + i * s.n + j, s.n);
-  };
-  auto body = [&](int64_t begin, int64_t end, int) {
+  int64_t tilesN = divideUp(s.n, cut.tileN), tiles = divideUp(s.m, cut.tileM) * tilesN;
+  auto body = [&](int64_t begin, int64_t end, int worker) {
     for (int64_t unit = begin; unit < end; ++unit) {
+      int64_t tile = s.sumsBatch() ? unit : unit % tiles, i = tile / tilesN * cut.tileM, j = tile % tilesN * cut.tileN;
       if (!s.sumsBatch()) {
-        product(unit / tiles, unit % tiles, s.accumulate);
+        product(unit / tiles, i, j, true, true, worker);
         continue;
       }
       for (int64_t member = 0; member < s.batch; ++member)
-        product(member, unit, s.accumulate || member > 0);
+        product(member, i, j, member == 0, member + 1 == s.batch, worker);
     }
   };
   pool.parallelFor(s.sumsBatch() ? tiles : tiles * s.batch, 1, body);
 }
 
+template <typename T> static void runTyped(const LibraryArguments &arguments, ThreadPool &pool) {
+  GemmCall s = callOf(arguments);
+  const T *a = reinterpret_cast<const T *>(arguments.buffers[0]),
+          *b = reinterpret_cast<const T *>(arguments.buffers[1]);
+  T *c = reinterpret_cast<T *>(arguments.buffers[2]);
+  GemmCut cut = cutGemm(s);
+  int64_t rowA = s.transA ? s.m : s.k, rowB = s.transB ? s.k : s.n;
+  forEachTile(s, cut, pool, [&](int64_t member, int64_t i, int64_t j, bool isFirst, bool, int) {
+    gemm<T>(smallerOf(cut.tileM, s.m - i), smallerOf(cut.tileN, s.n - j), s.k, T(1),
+            {a + member * s.strideA + (s.transA ? i : i * rowA), largerOf(rowA, 1), s.transA != 0},
+            {b + member * s.strideB + (s.transB ? j * rowB : j), largerOf(rowB, 1), s.transB != 0},
+            s.accumulate || !isFirst ? T(1) : T(0), c + member * s.strideC + i * s.n + j, s.n);
+  });
+}
+
+/// Operands of 16 bits. So may C be: then the sums are kept in the worker's tile.
+static void runNarrow(const LibraryArguments &arguments, ThreadPool &pool) {
+  GemmCall s = callOf(arguments);
+  GemmCut cut = cutNarrowGemm(s);
+  DType typeC = arguments.typeOf(2);
+  StoredMatrix a(arguments.buffers[0], arguments.typeOf(0), largerOf(s.transA ? s.m : s.k, 1), s.transA),
+      b(arguments.buffers[1], arguments.typeOf(1), largerOf(s.transB ? s.k : s.n, 1), s.transB);
+  char *c = arguments.buffers[2], *workspace = arguments.buffers[3];
+  int64_t slotBytes = gemmSlotBytes(s), panelBytes = gemmPanelBytes(cut.tileM, cut.tileN, s.k);
+  auto memberOf = [](StoredMatrix matrix, int64_t elements) {
+    matrix.data += elements * elementBytes(matrix.type);
+    return matrix;
+  };
+  forEachTile(s, cut, pool, [&](int64_t member, int64_t i, int64_t j, bool isFirst, bool isLast, int worker) {
+    int64_t rows = smallerOf(cut.tileM, s.m - i), columns = smallerOf(cut.tileN, s.n - j);
+    char *panels = workspace + worker * slotBytes,
+         *stored = c + (member * s.strideC + i * s.n + j) * elementBytes(typeC);
+    bool inPlace = typeC == DType::f32, accumulate = s.accumulate || !isFirst;
+    auto *sums = reinterpret_cast<float *>(inPlace ? stored : panels + panelBytes);
+    int64_t stride = inPlace ? s.n : cut.tileN;
+    auto rowOfC = [&](int64_t r) { return reinterpret_cast<uint16_t *>(stored) + r * s.n; };
+    if (!inPlace && isFirst && s.accumulate)
+      for (int64_t r = 0; r < rows; ++r)
+        widenRow(typeC, rowOfC(r), sums + r * stride, columns);
+    gemm(PanelProduct{rows, columns, s.k, 1, memberOf(a, member * s.strideA).from(i, 0),
+                      memberOf(b, member * s.strideB).from(0, j), accumulate ? 1.0f : 0.0f, sums, stride, panels,
+                      arguments.bf16Dot});
+    if (!inPlace && isLast)
+      for (int64_t r = 0; r < rows; ++r)
+        narrowRow(typeC, sums + r * stride, rowOfC(r), columns);
+  });
+}
+
+static bool hasNarrow(const LibraryArguments &arguments) {
+  return isNarrow(arguments.typeOf(0)) || isNarrow(arguments.typeOf(2));
+}
+
 static void run(const LibraryArguments &arguments, ThreadPool &pool) {
-  if (arguments.dtype == DType::f32)
+  if (hasNarrow(arguments))
+    runNarrow(arguments, pool);
+  else if (arguments.dtype == DType::f32)
     runTyped<float>(arguments, pool);
   else
     runTyped<double>(arguments, pool);
@@ -98,7 +96,13 @@ static void run(const LibraryArguments &arguments, ThreadPool &pool) {
 static Status verify(const LibraryArguments &arguments) {
   ArgumentCheck check("gemm", arguments);
   check.floatType();
-  check.counts(3, 10, 0);
+  for (size_t i = 0; i < 3; ++i)
+    check.storedType(i);
+  if (arguments.typeOf(0) != arguments.typeOf(1))
+    check.fail("A and B differ in type");
+  if (arguments.typeOf(2) != arguments.typeOf(0) && arguments.typeOf(2) != arguments.dtype)
+    check.fail("C has neither the operands' type nor that of the sums");
+  check.counts(3 + hasNarrow(arguments), gemmCallInts, 0);
   static constexpr const char *extents[] = {"batch", "m", "n", "k"};
   for (size_t i = 0; i < 4; ++i)
     check.range(i, extents[i], 0, maxExtent);
@@ -110,13 +114,13 @@ static Status verify(const LibraryArguments &arguments) {
   check.range(9, "accumulate", 0, 1);
   if (check.failed())
     return check.take();
-  GemmShape s(arguments.ints);
+  GemmCall s = callOf(arguments);
   static constexpr const char *operands[] = {"A", "B", "C"};
   const int64_t matrices[3][2] = {{s.m, s.k}, {s.k, s.n}, {s.m, s.n}};
   const int64_t stride[3] = {s.strideA, s.strideB, s.strideC};
   for (size_t i = 0; i < 3; ++i) {
-    check.buffer(i, operands[i], {smallerOf(s.batch, 1), matrices[i][0], matrices[i][1]},
-                 elementBytes(arguments.dtype));
+    int64_t bytesEach = elementBytes(arguments.typeOf(i));
+    check.buffer(i, operands[i], {smallerOf(s.batch, 1), matrices[i][0], matrices[i][1]}, bytesEach);
     if (s.batch > 1 && stride[i]) {
       if (i == 2 && stride[i] < s.m * s.n)
         check.fail("batch members of C overlap");
@@ -125,9 +129,11 @@ static Status verify(const LibraryArguments &arguments) {
       if (elements > INT64_MAX)
         check.fail("the batch does not fit its buffer");
       else
-        check.buffer(i, operands[i], {static_cast<int64_t>(elements)}, elementBytes(arguments.dtype));
+        check.buffer(i, operands[i], {static_cast<int64_t>(elements)}, bytesEach);
     }
   }
+  if (hasNarrow(arguments))
+    check.buffer(3, "workspace", {gemmSlotBytes(s), arguments.workers}, 1);
   return check.take();
 }
 

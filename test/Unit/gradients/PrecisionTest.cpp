@@ -138,7 +138,7 @@ private:
   void addOp(Operation *op, const PrecisionRule &rule, const llvm::DenseMap<Value, HostTensor> &values) {
     auto kernel = dyn_cast<KernelOp>(op);
     StringRef name = op->getName().getStringRef();
-    // Library calls widen 16 bits (scrimp-widen-library-ops); views have no code. Two of a kind do.
+    // Library calls are compared in test/Unit/runtime; views have no code. Two of a kind do.
     if (!kernel || kernel.getKernelFamily() == KernelFamily::Library ||
         kernel.getKernelFamily() == KernelFamily::View || counts[name]++ >= 2)
       return;

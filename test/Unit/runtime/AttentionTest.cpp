@@ -1,5 +1,6 @@
 // Attention against loops, and its gradient against central differences, over heads, masks, segments, dropout and
 // pieces of larger scores.
+#include "../../../runtime/lib/cpu/Bf16Dot.h"
 #include "LibraryTest.h"
 #include "scrimp/runtime/workspace.h"
 #include <cmath>
@@ -36,6 +37,7 @@ template <typename T> struct Attention {
   std::vector<T> q, k, v, out, lse, dout, dq, dk, dv, additive, byDistance, dmask;
   std::vector<char> boolean, booleanByDistance, workspace;
   std::vector<int64_t> segments, random[3] = {{seed}, {step}, {sampleBase}};
+  DType narrow = DType::f32; // another: the workspace is that of such operands
 
   explicit Attention(const Case &c)
       : c(c), q(randomVector<T>(c.s.B * c.s.Hq * c.s.Sq * c.s.D, "q")),
@@ -104,11 +106,12 @@ template <typename T> struct Attention {
       call.add(random[0]).add(random[1]).add(random[2]);
     if (!c.origin.empty())
       call.add(c.origin);
-    workspace.assign(static_cast<size_t>(gradient ? attentionGradWorkspaceBytes(s, sizeof(T), 4)
-                                                  : attentionWorkspaceBytes(s, sizeof(T), 4)),
-                     0);
+    workspace.assign(
+        static_cast<size_t>(attentionWorkspaceBytes(s, sizeof(T), narrow != DType::f32, gradient, call.workers)),
+        '\xff');
     if (mask >= 0)
-      dmask.assign(mask == 0 && c.maskKind ? additive.size() : byDistance.size(), T(99)), call.add(dmask).add(workspace);
+      dmask.assign(mask == 0 && c.maskKind ? additive.size() : byDistance.size(), T(99)),
+          call.add(dmask).add(workspace);
     else if (gradient)
       call.add(dq).add(dk).add(dv).add(workspace);
     else
@@ -201,12 +204,12 @@ const Case cases[] = {
     {{2, 2, 2, 5, 5, 3, 2}, false, 1, {5, 0, 0, 1}, false, 0.5, 0.1, 0}, // of no sample
     {{2, 2, 1, 3, 5, 3, 2}, true, 0, {}, false, 0.5, 0.4, 2, {2, 3, 1}, {6, 9, 11}}, // a piece of larger scores
     {{2, 2, 2, 3, 5, 3, 2}, true, 0, {}, false, 0.5, 0, 0, {0, 6, 4}, {2, 9, 9}},    // without dropout
-    {{2, 2, 1, 7, 7, 3, 2}, true, 0, {}, false, 0.5, 0, 0, {}, {}, {2, 0}},             // a sliding window
-    {{1, 2, 2, 5, 8, 3, 2}, false, 0, {}, false, 0.5, 0, 0, {}, {}, {1, 2}},            // a local one
-    {{1, 1, 1, 6, 4, 3, 2}, false, 0, {}, false, 0.5, 0, 0, {}, {}, {3, -2}},           // keys before the query alone
-    {{2, 2, 1, 5, 4, 3, 2}, false, 0, {}, false, 0.5, 0, 0, {}, {}, {}, 1},             // additive, by distance
-    {{2, 4, 2, 4, 5, 3, 2}, true, 2, {5, 0, 0, 1}, false, 0.5, 0.2, 2, {}, {}, {3, 0}, 1}, // with others
-    {{2, 2, 2, 5, 5, 3, 2}, false, 1, {5, 0, 0, 1}, false, 0.5, 0, 0, {}, {}, {}, 2},   // i1, by distance
+    {{2, 2, 1, 7, 7, 3, 2}, true, 0, {}, false, 0.5, 0, 0, {}, {}, {2, 0}},          // a sliding window
+    {{1, 2, 2, 5, 8, 3, 2}, false, 0, {}, false, 0.5, 0, 0, {}, {}, {1, 2}},         // a local one
+    {{1, 1, 1, 6, 4, 3, 2}, false, 0, {}, false, 0.5, 0, 0, {}, {}, {3, -2}},        // keys before the query alone
+    {{2, 2, 1, 5, 4, 3, 2}, false, 0, {}, false, 0.5, 0, 0, {}, {}, {}, 1},          // additive, by distance
+    {{2, 4, 2, 4, 5, 3, 2}, true, 2, {5, 0, 0, 1}, false, 0.5, 0.2, 2, {}, {}, {3, 0}, 1},     // with others
+    {{2, 2, 2, 5, 5, 3, 2}, false, 1, {5, 0, 0, 1}, false, 0.5, 0, 0, {}, {}, {}, 2},          // i1, by distance
     {{2, 2, 2, 3, 5, 3, 2}, true, 0, {}, false, 0.5, 0.3, 2, {0, 6, 3}, {2, 9, 9}, {2, 0}, 1}, // of a piece
 };
 
@@ -297,6 +300,110 @@ TEST(Attention, BlocksAndThreads) {
     EXPECT_LE(largestDifference(one.dk, std::vector<float>(wide.dk.begin(), wide.dk.end())), 1e-4);
     EXPECT_LE(largestDifference(one.dv, std::vector<float>(wide.dv.begin(), wide.dv.end())), 1e-4);
   }
+}
+
+/// `buffer` of a call as elements of `type`; false: as many that are to be written.
+static void narrowBuffer(LibraryCall &call, size_t buffer, DType type, std::vector<std::vector<char>> &owned) {
+  auto *from = reinterpret_cast<const float *>(call.pointers[buffer]);
+  size_t count = call.lengths[buffer] / sizeof(float);
+  std::vector<char> &bytes = owned.emplace_back(count * 2);
+  for (size_t i = 0; i < count; ++i)
+    storeElement(type, bytes.data(), static_cast<int64_t>(i), from[i]);
+  call.pointers[buffer] = bytes.data();
+  call.lengths[buffer] = bytes.size();
+  call.types.resize(std::max(call.types.size(), buffer + 1), DType::f32);
+  call.types[buffer] = type;
+}
+
+static void roundAll(DType type, std::vector<float> &values) {
+  for (float &value : values) {
+    char bytes[2];
+    storeElement(type, bytes, 0, value);
+    value = static_cast<float>(loadElement(type, bytes, 0));
+  }
+}
+
+/// Operands of 16 bits against the f32 functions on what they hold: those round more sums of theirs alike.
+static void checkNarrow(const Case &c, DType type, bool narrowMasks, bool bf16Dot) {
+  SCOPED_TRACE(std::string(dtypeName(type)) + (bf16Dot ? " natively" : ""));
+  Attention<float> a(c);
+  for (auto *values : {&a.q, &a.k, &a.v, &a.dout})
+    roundAll(type, *values);
+  if (narrowMasks)
+    roundAll(type, a.additive), roundAll(type, a.byDistance);
+  bool firstMask = c.maskKind == 1, secondMask = c.distance == 1;
+  auto run = [&](const char *name, bool gradient, int64_t mask, int threads, std::vector<std::vector<char>> &owned) {
+    Attention<float> here = a; // its buffers
+    here.narrow = type;
+    LibraryCall call = here.call(threads, gradient, mask);
+    call.bf16Dot = bf16Dot;
+    size_t count = call.pointers.size(), masksFrom = gradient ? 6 : 3;
+    owned.reserve(16);
+    for (size_t i : {0, 1, 2})
+      narrowBuffer(call, i, type, owned);
+    if (gradient)
+      narrowBuffer(call, 3, type, owned), narrowBuffer(call, 5, type, owned);
+    if (narrowMasks && firstMask)
+      narrowBuffer(call, masksFrom, type, owned);
+    if (narrowMasks && secondMask)
+      narrowBuffer(call, masksFrom + (c.maskKind != 0), type, owned);
+    size_t results = owned.size();
+    if (mask < 0)
+      for (size_t i = 0; i < (gradient ? 3 : 1); ++i)
+        narrowBuffer(call, count - (gradient ? 4 : 3) + i, type, owned);
+    call.run(name);
+    if (mask >= 0)
+      owned.emplace_back(reinterpret_cast<char *>(here.dmask.data()),
+                         reinterpret_cast<char *>(here.dmask.data() + here.dmask.size()));
+    if (!gradient)
+      owned.emplace_back(reinterpret_cast<char *>(here.lse.data()),
+                         reinterpret_cast<char *>(here.lse.data() + here.lse.size()));
+    owned.erase(owned.begin(), owned.begin() + static_cast<std::ptrdiff_t>(results));
+  };
+  auto compare = [&](const std::vector<char> &found, DType of, const std::vector<float> &expected) {
+    ASSERT_EQ(found.size(), expected.size() * static_cast<size_t>(elementBytes(of)));
+    for (size_t i = 0; i < expected.size(); ++i)
+      ASSERT_LE(std::abs(loadElement(of, found.data(), static_cast<int64_t>(i)) - expected[i]),
+                1e-4 + (of == DType::f32 ? 0 : epsilonOf(of)) * std::abs(expected[i]))
+          << i;
+  };
+  std::vector<std::vector<char>> one, two;
+  run("attention", false, -1, 1, one);
+  run("attention", false, -1, 3, two);
+  EXPECT_EQ(one, two);
+  a.forward();
+  compare(one[0], type, a.out);
+  compare(one[1], DType::f32, a.lse);
+  roundAll(type, a.out);
+  one.clear(), two.clear();
+  run("attention_grad", true, -1, 1, one);
+  run("attention_grad", true, -1, 3, two);
+  EXPECT_EQ(one, two);
+  a.backward();
+  compare(one[0], type, a.dq);
+  compare(one[1], type, a.dk);
+  compare(one[2], type, a.dv);
+  for (int64_t mask = 0; mask < a.masks(); ++mask) {
+    if (!(mask == 0 && c.maskKind ? firstMask : secondMask))
+      continue;
+    one.clear();
+    run("attention_mask_grad", true, mask, 2, one);
+    a.backwardOfMask(mask);
+    compare(one[0], DType::f32, a.dmask);
+  }
+}
+
+TEST(Attention, NarrowOperandsAreComputedInFloat) {
+  std::vector<Case> all(std::begin(cases), std::end(cases));
+  all.push_back({{2, 4, 2, 150, 170, 72, 40}, true, 0, {}, false, 0.15, 0.1, 2}); // blocks of rows and of panels,
+  all.push_back({{1, 2, 1, 150, 600, 8, 6}, true, 0, {}, false, 0.35});           // tiles of keys
+  for (const Case &c : all)
+    for (bool narrowMasks : {false, true}) {
+      checkNarrow(c, DType::bf16, narrowMasks, false);
+      checkNarrow(c, DType::f16, narrowMasks, false);
+      if (hasBf16Dot())
+        checkNarrow(c, DType::bf16, narrowMasks, true);
+    }
 }
 
 // Several blocks of draws in a row, begun anywhere in a block of Philox.

@@ -1,4 +1,5 @@
 // The convolutions against loops, in the three directions, over strides, pads, dilations and groups.
+#include "../../../runtime/lib/cpu/Bf16Dot.h"
 #include "LibraryTest.h"
 #include "scrimp/runtime/workspace.h"
 
@@ -33,7 +34,7 @@ template <typename T>
 std::vector<T> call(const char *name, Conv2dKind kind, const Conv2dShape &s, std::vector<T> a, std::vector<T> b,
                     int64_t size, int threads) {
   std::vector<T> result(static_cast<size_t>(size), T(99));
-  std::vector<char> workspace(static_cast<size_t>(conv2dWorkspaceBytes(kind, s, sizeof(T), 4)));
+  std::vector<char> workspace(static_cast<size_t>(conv2dWorkspaceBytes(kind, s, {sizeof(T), sizeof(T), sizeof(T)}, 4)));
   LibraryCall library;
   library.add(a).add(b).add(result).add(workspace);
   library.ints = intsOf(s);
@@ -92,6 +93,63 @@ TEST(Conv2d, BlocksAgreeWithLoops) {
   Conv2dShape point{3, 64, 70, 70, 33, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1};
   ASSERT_LT(cutConv2d(Conv2dKind::weightGrad, point, 8).channels, point.channels());
   check<double>(point, 1e-10);
+}
+
+/// Operands of 16 bits against the f64 convolution of what they hold.
+static void checkNarrow(const Conv2dShape &s, DType type, DType result, bool bf16Dot) {
+  int64_t xs = s.N * s.C * s.H * s.W, ws = s.O * s.channels() * s.taps(), ys = s.N * s.O * s.positions();
+  struct Direction {
+    const char *name;
+    Conv2dKind kind;
+    int64_t a, b, result;
+    int64_t terms; // of a sum
+  };
+  for (const Direction &d : {Direction{"conv2d", Conv2dKind::forward, xs, ws, ys, s.channels() * s.taps()},
+                             {"conv2d_input_grad", Conv2dKind::inputGrad, ys, ws, xs, s.filters() * s.taps()},
+                             {"conv2d_weight_grad", Conv2dKind::weightGrad, xs, ys, ws, s.N * s.positions()}}) {
+    SCOPED_TRACE(std::string(d.name) + " of " + dtypeName(type) + " to " + dtypeName(result));
+    Stored a(type, randomVector<double>(d.a, "a")), b(type, randomVector<double>(d.b, "b"));
+    std::vector<double> exactA(a.size()), exactB(b.size());
+    for (size_t i = 0; i < a.size(); ++i)
+      exactA[i] = a.at(static_cast<int64_t>(i));
+    for (size_t i = 0; i < b.size(); ++i)
+      exactB[i] = b.at(static_cast<int64_t>(i));
+    std::vector<double> expected = call<double>(d.name, d.kind, s, exactA, exactB, d.result, 1);
+    std::vector<char> results[2];
+    for (int threads : {1, 2}) {
+      Stored found(result, std::vector<double>(static_cast<size_t>(d.result), 99));
+      ElementBytes each{2, 4, elementBytes(result)};
+      std::vector<char> workspace(static_cast<size_t>(conv2dWorkspaceBytes(d.kind, s, each, 4)), '\xff');
+      LibraryCall library;
+      library.add(a).add(b).add(found).add(workspace);
+      library.ints = intsOf(s);
+      library.dtype = DType::f32;
+      library.bf16Dot = bf16Dot;
+      library.threads = threads;
+      library.run(d.name);
+      results[threads - 1] = found.bytes;
+      for (int64_t i = 0; i < d.result; ++i)
+        ASSERT_LE(std::abs(found.at(i) - expected[static_cast<size_t>(i)]),
+                  static_cast<double>(d.terms + 8) * 0x1p-22 +
+                      (result == DType::f32 ? 0 : epsilonOf(result) / 2 * std::abs(expected[static_cast<size_t>(i)])))
+            << i;
+    }
+    EXPECT_EQ(results[0], results[1]);
+  }
+}
+
+TEST(Conv2d, NarrowOperandsAreSummedInFloat) {
+  std::vector<Conv2dShape> all(std::begin(shapes), std::end(shapes));
+  all.push_back({40, 96, 3, 3, 24, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1});  // blocks that span samples,
+  all.push_back({1, 8, 60, 70, 5, 7, 7, 1, 1, 3, 3, 3, 3, 1, 1, 1});   // part one,
+  all.push_back({3, 64, 70, 70, 33, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1}); // and part channels
+  for (const Conv2dShape &s : all)
+    for (DType type : {DType::bf16, DType::f16})
+      for (DType result : {type, DType::f32}) {
+        checkNarrow(s, type, result, /*bf16Dot=*/false);
+        if (type == DType::bf16 && hasBf16Dot())
+          checkNarrow(s, type, result, /*bf16Dot=*/true);
+      }
 }
 
 TEST(Conv2d, RejectsBadArguments) {

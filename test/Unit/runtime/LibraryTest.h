@@ -21,12 +21,33 @@ template <typename T> std::vector<T> randomVector(int64_t count, const char *nam
   return result;
 }
 
+/// Elements of any float type, with what they are worth.
+struct Stored {
+  DType type;
+  std::vector<char> bytes;
+
+  Stored(DType type, const std::vector<double> &values)
+      : type(type), bytes(values.size() * static_cast<size_t>(elementBytes(type))) {
+    for (size_t i = 0; i < values.size(); ++i)
+      storeElement(type, bytes.data(), static_cast<int64_t>(i), values[i]);
+  }
+  double at(int64_t i) const { return loadElement(type, bytes.data(), i); }
+  size_t size() const { return bytes.size() / static_cast<size_t>(elementBytes(type)); }
+};
+
+/// The distance from 1 to the next number of the type.
+inline double epsilonOf(DType type) {
+  return type == DType::bf16 ? 0x1p-7 : type == DType::f16 ? 0x1p-10 : type == DType::f32 ? 0x1p-23 : 0x1p-52;
+}
+
 struct LibraryCall {
   std::vector<char *> pointers;
   std::vector<uint64_t> lengths;
   std::vector<int64_t> ints;
   std::vector<double> floats;
   DType dtype = DType::f64;
+  std::vector<DType> types;
+  bool bf16Dot = false;
   int threads = 1;
   int64_t workers = 4;
 
@@ -35,6 +56,10 @@ struct LibraryCall {
     lengths.push_back(buffer.size() * sizeof(T));
     return *this;
   }
+  LibraryCall &add(Stored &buffer) {
+    types.push_back(buffer.type);
+    return add(buffer.bytes);
+  }
   LibraryArguments arguments() const {
     LibraryArguments result;
     result.buffers = pointers;
@@ -42,6 +67,8 @@ struct LibraryCall {
     result.ints = ints;
     result.floats = floats;
     result.dtype = dtype;
+    result.types = types;
+    result.bf16Dot = bf16Dot;
     result.workers = workers;
     return result;
   }

@@ -2,6 +2,7 @@
 #include "TestProgram.h"
 #include <functional>
 #include <random>
+#include <unistd.h>
 
 using namespace scrimp::runtime;
 using namespace scrimp::program;
@@ -162,6 +163,24 @@ TEST(Program, RefusesEachKindOfFault) {
     std::string message = verify(test), expected = "invalid program: " + fault.message;
     EXPECT_EQ(message.substr(0, expected.size()), expected);
   }
+}
+
+// The processor is asked before anything runs, and each instruction set that it lacks is named.
+TEST(Program, RunsOnlyOnAProcessorThatHasWhatItNeeds) {
+  TestProgram test;
+  test.writeData(8);
+  test.table.cpu = "future9";
+#ifdef __x86_64__
+  test.table.cpu_features = {"sse4.2"};
+  EXPECT_EQ(test.run("--data x={}/x.npy labels={}/labels.npy --steps 1"), 0) << test.err;
+#endif
+  test.table.cpu_features.insert(test.table.cpu_features.end(), {"amx-bf32", "avx8192"});
+  EXPECT_EQ(test.run("--data x={}/x.npy labels={}/labels.npy --steps 1 --save {}/saved"), 1);
+  EXPECT_EQ(test.err,
+            "train: error: compiled for the processor future9, of whose instructions this one lacks amx-bf32, "
+            "avx8192; recompile here, or with --march x86-64-v2 for any\n");
+  EXPECT_NE(access(test.path("saved").c_str(), F_OK), 0);
+  EXPECT_EQ(test.run("--help"), 0);
 }
 
 TEST(Program, RunReportsABadProgram) {

@@ -2,18 +2,21 @@
 // function of shapes and types alone, computes each tile by one thread (GEMM tiles: one single-threaded OpenBLAS
 // call), and spreads the tiles over the pool: bits do not depend on the number of threads.
 //
-// All tensors are row-major and dense; dtype is f32 or f64 unless said. `[x]` is a buffer that is present only if
-// the integers say so. Workspaces are sized by workspace.h for Program.workers workers.
+// All tensors are row-major and dense. Sums are kept in dtype, f32 or f64; unless said, so are all elements. `[x]` is a
+// buffer that is present only if the integers say so. Workspaces are sized by workspace.h for Program.workers workers.
 //
 //   gemm                C[i] = op(A[i]) op(B[i])  (+ C[i])
-//     buffers           A, B, C
-//     ints              batch, m, n, k, transA, transB, strideA, strideB, strideC, accumulate
+//     buffers           A, B, C, [workspace]: A and B of one type, C of that or of dtype; with dtype f32 each may be
+//                       bf16 or f16, and then there is a workspace. Products are of the operands as they are, C is
+//                       rounded once.
+//     ints              batch, m, n, k, transA, transB, strideA, strideB, strideC, accumulate (struct GemmCall)
 //                       A[i] is m x k (k x m if transA), B[i] is k x n (n x k if transB), C[i] is m x n; strides are
 //                       elements between batch members, 0 = shared. A shared C receives the sum over the batch, in
 //                       order. k = 0 gives zeros.
 //   conv2d              y = x * w                           buffers x, w, y, workspace
 //   conv2d_input_grad   dx                                  buffers dy, w, dx, workspace
 //   conv2d_weight_grad  dw                                  buffers x, dy, dw, workspace
+//                       Types as for gemm: two operands, one result.
 //     ints              N, C, H, W, O, KH, KW, strideH, strideW, padTop, padLeft, padBottom, padRight, dilH, dilW,
 //                       groups
 //   attention           out = dropout(softmax(scale q k^T + masks)) v
@@ -58,12 +61,19 @@ struct LibraryArguments {
   std::span<const uint64_t> bytes; // the length of each
   std::span<const int64_t> ints;
   std::span<const double> floats;
-  DType dtype = DType::f32;
-  int64_t workers = 1; // workspace slots
+  DType dtype = DType::f32;     // of sums
+  std::span<const DType> types; // of the buffers' elements, as far as it goes; after that dtype
+  int64_t workers = 1;          // workspace slots
+  bool bf16Dot = false;         // the program is for processors that multiply bf16 (Bf16Dot.h)
+
+  DType typeOf(size_t buffer) const { return buffer < types.size() ? types[buffer] : dtype; }
 };
 
+/// Whether the program was compiled for processors that multiply bf16 themselves.
+bool usesBf16Dot(const program::Program *program);
+
 /// Sets what a call says of itself beside its buffers.
-void setScalarArguments(LibraryArguments &arguments, const program::Call &call, int64_t workers);
+void setScalarArguments(LibraryArguments &arguments, const program::Call &call, const program::Program &program);
 
 struct LibraryFunction {
   std::string_view name;

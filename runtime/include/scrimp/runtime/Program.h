@@ -15,6 +15,9 @@ inline constexpr uint32_t programVersion = 3;
 /// Checks the image from bytes to meaning; safe on arbitrary bytes.
 Result<const program::Program *> verifyProgram(const ProgramImage &image);
 
+/// Fails if the program needs instructions that this processor lacks.
+Status checkProcessor(const program::Program *program);
+
 /// FlatBuffers leaves an empty vector out: iterate over either.
 template <typename T> struct Items {
   const flatbuffers::Vector<T> *vector;
