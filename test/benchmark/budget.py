@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from remat import BUILD, EXPORT, ROOT, measure
+from remat import BIN, EXPORT, ROOT, measure
 
 
 @contextlib.contextmanager
@@ -57,7 +57,7 @@ def train(folder, executable, steps, prefix=()):
 def build(folder, name, *flags):
     executable = os.path.join(folder, name)
     result = subprocess.run(
-        [f"{BUILD}/scrimp-compile", f"{folder}/model.onnx", "-o", executable, "--workers", "2", *flags],
+        [f"{BIN}/scrimp-compile", f"{folder}/model.onnx", "-o", executable, "--workers", "2", *flags],
         check=True,
         stderr=subprocess.PIPE,
         text=True,
