@@ -31,7 +31,7 @@ namespace {
 struct Projection {
   StringRef scope;
   double growth;
-  int64_t rows, bytes;
+  int64_t rows;
 };
 } // namespace
 
@@ -49,7 +49,7 @@ SuggestedChunks mlir::scrimp::suggestChunks(func::FuncOp main) {
       continue;
     names.push_back(userNameOf(&op));
     projections.push_back({"", double(to.getNumElements()) / from.getNumElements(),
-                           to.getNumElements() / std::max<int64_t>(1, to.getShape().back()), bytesOf(to)});
+                           to.getNumElements() / std::max<int64_t>(1, to.getShape().back())});
   }
   for (auto [projection, name] : llvm::zip(projections, names))
     projection.scope = moduleScopeOf(name);
@@ -59,7 +59,7 @@ SuggestedChunks mlir::scrimp::suggestChunks(func::FuncOp main) {
       patterns.push_back(std::move(pattern));
   };
   for (const Projection &wide : projections) {
-    // Three numbers of one: what is inside is worth more than the loop's own bytes.
+    // Less than that, and what is inside is worth no more than the loop's own copies of what goes in and comes out.
     if (wide.scope.empty() || wide.growth < 2.5)
       continue;
     suggested.rows = std::max(suggested.rows, wide.rows);

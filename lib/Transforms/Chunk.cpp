@@ -30,30 +30,21 @@ struct ChunkRule {
 
 using OpSet = llvm::SmallSetVector<Operation *, 32>;
 
-/// The ops of a block in their order, and who depends on whom.
-class RegionFinder {
-public:
-  explicit RegionFinder(Block &block) : block(block) {}
-
-  /// `ops` and all on a path between two of them.
-  OpSet close(const OpSet &ops) const {
-    llvm::DenseSet<Operation *> below(ops.begin(), ops.end()), above(ops.begin(), ops.end());
-    for (Operation &op : block.without_terminator())
-      if (llvm::any_of(op.getOperands(), [&](Value v) { return below.contains(v.getDefiningOp()); }))
-        below.insert(&op);
-    for (Operation &op : llvm::reverse(block.without_terminator()))
-      if (llvm::any_of(op.getUsers(), [&](Operation *user) { return above.contains(user); }))
-        above.insert(&op);
-    OpSet closed;
-    for (Operation &op : block.without_terminator())
-      if (below.contains(&op) && above.contains(&op))
-        closed.insert(&op);
-    return closed;
-  }
-
-private:
-  Block &block;
-};
+/// `ops` of the block, and all on a path between two of them, in their order.
+OpSet addBetween(Block &block, const OpSet &ops) {
+  llvm::DenseSet<Operation *> below(ops.begin(), ops.end()), above(ops.begin(), ops.end());
+  for (Operation &op : block.without_terminator())
+    if (llvm::any_of(op.getOperands(), [&](Value v) { return below.contains(v.getDefiningOp()); }))
+      below.insert(&op);
+  for (Operation &op : llvm::reverse(block.without_terminator()))
+    if (llvm::any_of(op.getUsers(), [&](Operation *user) { return above.contains(user); }))
+      above.insert(&op);
+  OpSet all;
+  for (Operation &op : block.without_terminator())
+    if (below.contains(&op) && above.contains(&op))
+      all.insert(&op);
+  return all;
+}
 
 /// One match of a rule in one block.
 class Region {
@@ -66,10 +57,9 @@ public:
   /// Builds the loops. Fails after an error at what cannot run in chunks.
   LogicalResult chunk(StringRef scope) {
     // All at once, with the loss if that lies between; else the backward pass makes again what it needs of the forward.
-    RegionFinder finder(block);
-    OpSet closed = finder.close(matched);
+    OpSet closed = addBetween(block, matched);
     std::optional<BatchAnalysis> analysis;
-    for (const OpSet &region : {finder.close(addLoss(closed)), closed})
+    for (const OpSet &region : {addBetween(block, addLoss(closed)), closed})
       if (!hasOtherWeights(region))
         if (analysis = analyse(region); analysis)
           if (OpSet cut = cutOps(region, *analysis); !cut.empty())
@@ -210,7 +200,6 @@ private:
         op->moveAfter(end);
         end = op;
       }
-    builder.setInsertionPointAfterValue(results.front());
     builder.setInsertionPointAfter(results.back().getDefiningOp());
     for (auto [value, result] : llvm::zip(llvm::concat<const Value>(loop.getSums(), loop.getWholes()), results))
       replaceByWide(builder, value, result);
