@@ -93,7 +93,7 @@ def measured(folder):
     """The process stays within the budget, and learns what the plain program learns, to rounding."""
     model, dims = gpt2(batch=8)
     flags = (*dims, "--optimizer", "sgd")
-    data = harness.data_flags(MODELS / "gpt2", {"input_ids": "input_ids.npy", "labels": "labels.npy"})
+    data = harness.data_flags(MODELS / "gpt2", harness.INPUTS["gpt2"])
     compile_model(model, folder / "whole", *flags, "--workers", "2")
     smallest = candidates(model, *flags)[-1][0]
     compile_model(
@@ -111,7 +111,7 @@ def measured(folder):
 def limited(folder):
     """What does not fit the process's limit is refused before it starts; what was made for that limit trains in it."""
     model, dims = gpt2(batch=8)
-    data = harness.data_flags(MODELS / "gpt2", {"input_ids": "input_ids.npy", "labels": "labels.npy"})
+    data = harness.data_flags(MODELS / "gpt2", harness.INPUTS["gpt2"])
     # 1.5 GiB of tokens: nothing is allocated for the one that is refused.
     compile_model(model, folder / "whole", "--dim", "batch=20000", "--workers", "1")
     limit = ("sh", "-c", 'ulimit -v 1000000 && exec "$@"', "sh")
@@ -125,7 +125,7 @@ def limited(folder):
 def profile(folder):
     """--profile tells where the time went, by the model's names, beside what was expected."""
     model, dims = gpt2(batch=8)
-    data = harness.data_flags(MODELS / "gpt2", {"input_ids": "input_ids.npy", "labels": "labels.npy"})
+    data = harness.data_flags(MODELS / "gpt2", harness.INPUTS["gpt2"])
     compile_model(model, folder / "train", *dims, "--micro-batches", "2", "--device", DEVICE)
     plain = train_steps(folder / "train", folder / "plain.jsonl", "--steps", "3", *data)
     result = train(folder / "train", "--steps", "3", "--profile", "--metrics", folder / "m.jsonl", *data)

@@ -13,6 +13,17 @@ import sys
 import numpy as np
 
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
+# By model: the file of each of its inputs.
+INPUTS = {
+    "mlp": {"x": "x.npy", "labels": "labels.npy"},
+    "lenet": {"image": "image.npy", "labels": "labels.npy"},
+    "resnet18": {"image": "image.npy", "labels": "labels.npy"},
+    "gpt2": {"input_ids": "input_ids.npy", "labels": "labels.npy"},
+    "llama": {"input_ids": "input_ids.npy", "labels": "labels.npy"},
+    "bert": {"input_ids": "input_ids.npy", "attention_mask": "attention_mask.npy", "labels": "labels.npy"},
+    "vit": {"pixel_values": "pixel_values.npy", "labels": "labels.npy"},
+    "dropout": {"x": "x.npy", "labels": "labels.npy"},
+}
 DTYPES = {
     "F64": "<f8",
     "F32": "<f4",

@@ -10,18 +10,8 @@ import json
 import numpy as np
 
 import harness
-from harness import MODELS, check, compile_model, read_metrics, run, train, train_steps, weights
+from harness import INPUTS, MODELS, check, compile_model, read_metrics, run, train, train_steps, weights
 from onnx_writer import model, node, value
-
-INPUTS = {
-    "mlp": {"x": "x.npy", "labels": "labels.npy"},
-    "lenet": {"image": "image.npy", "labels": "labels.npy"},
-    "gpt2": {"input_ids": "input_ids.npy", "labels": "labels.npy"},
-    "llama": {"input_ids": "input_ids.npy", "labels": "labels.npy"},
-    "bert": {"input_ids": "input_ids.npy", "attention_mask": "attention_mask.npy", "labels": "labels.npy"},
-    "vit": {"pixel_values": "pixel_values.npy", "labels": "labels.npy"},
-    "dropout": {"x": "x.npy", "labels": "labels.npy"},
-}
 
 
 def learn(folder, name, source, data, *compile_flags, steps=10, flags=()):
