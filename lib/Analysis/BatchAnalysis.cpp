@@ -94,8 +94,8 @@ BatchAnalysis::BatchAnalysis(ArrayRef<Operation *> region, Value seed, BatchPlac
   } while (problems.empty() && !findSeeds(mayBeSplit));
 }
 
-/// False if a region reads more that is split than was known. Ops of the region that nothing split reaches yet, but whose
-/// results are read split, are cut likewise, and what they read then is split too.
+/// False if a region reads more that is split than was known. Ops of the region that nothing split reaches yet, but
+/// whose results are read split, are cut likewise, and what they read then is split too.
 bool BatchAnalysis::findSeeds(llvm::function_ref<bool(Value)> mayBeSplit) {
   llvm::SmallDenseSet<Operation *> inside(ops.begin(), ops.end());
   size_t known = seeds.size();
@@ -175,13 +175,15 @@ bool BatchAnalysis::visit(Operation &op) {
                      : setAll(BatchPlacement::Own);
   if (!readsSums)
     return true;
-  // Sums alone: the op can wait for them. Where it is linear, it need not.
+  // Sums alone: the op can wait for them. Where it is linear, it need not. 0 is a sum of zeros.
   auto split = dyn_cast<BatchSplitOp>(op);
-  SmallVector<bool> sums;
-  for (Value operand : op.getOperands())
+  SmallVector<bool> sums, sumsAndZeros;
+  for (Value operand : op.getOperands()) {
     sums.push_back(getPlacement(operand).kind == BatchPlacement::Partial);
-  bool isPartial =
-      split && !any([](BatchPlacement p) { return p.kind == BatchPlacement::Total; }) && split.isLinearIn(sums);
+    sumsAndZeros.push_back(sums.back() || matchPattern(operand, m_AnyZeroFloat()) || matchPattern(operand, m_Zero()));
+  }
+  bool isPartial = split && !any([](BatchPlacement p) { return p.kind == BatchPlacement::Total; }) &&
+                   (split.isLinearIn(sums) || split.isLinearIn(sumsAndZeros));
   return setAll(isPartial ? BatchPlacement::Partial : BatchPlacement::Total);
 }
 

@@ -26,6 +26,17 @@ static StringRef findPrefix(StringRef scope, function_ref<bool(StringRef prefix,
   return StringRef();
 }
 
+StringRef mlir::scrimp::findBlockPrefix(StringRef scope, ArrayRef<llvm::GlobPattern> patterns,
+                                        MutableArrayRef<bool> used) {
+  return findPrefix(scope, [&](StringRef prefix, StringRef last) {
+    bool matches = patterns.empty() && !last.empty() && llvm::all_of(last, llvm::isDigit);
+    for (auto [i, pattern] : llvm::enumerate(patterns))
+      if (pattern.match(prefix))
+        matches = used[i] = true;
+    return matches;
+  });
+}
+
 /// One block for each key in order of first appearance; ops without one are outside.
 static BlockNumbers numberKeys(ArrayRef<std::string> keys) {
   llvm::StringMap<int> numbers;
@@ -119,14 +130,7 @@ static BlockNumbers findScopes(ArrayRef<Operation *> ops, ArrayRef<llvm::GlobPat
   SmallVector<std::string> keys;
   for (Operation *op : ops) {
     std::string name = userNameOf(op);
-    auto isBlock = [&](StringRef prefix, StringRef last) {
-      bool matches = patterns.empty() && llvm::all_of(last, llvm::isDigit);
-      for (auto [i, pattern] : llvm::enumerate(patterns))
-        if (pattern.match(prefix))
-          matches = used[i] = true;
-      return matches;
-    };
-    keys.push_back(findPrefix(moduleScopeOf(name), isBlock).str());
+    keys.push_back(findBlockPrefix(moduleScopeOf(name), patterns, used).str());
   }
   return numberKeys(keys);
 }

@@ -15,8 +15,8 @@ StringRef mlir::scrimp::stringifySegment(Segment segment) {
 Problem MemoryUse::getProblem(int64_t alignment) const {
   Problem problem;
   for (const TransientBlock &block : transient) {
-    std::string name = block.workspaceOf ? "workspace of " + userNameOf(block.workspaceOf)
-                                         : userNameOf(block.tenants.front().root);
+    std::string name =
+        block.workspaceOf ? "workspace of " + userNameOf(block.workspaceOf) : userNameOf(block.tenants.front().root);
     problem.buffers.push_back({block.bytes, alignment, block.first, block.last, std::move(name)});
   }
   return problem;
@@ -108,7 +108,7 @@ private:
       unsigned index = argument.getArgNumber();
       auto has = [&](StringRef name) { return bool(function.getArgAttr(index, name)); };
       Segment segment = Segment::Inputs;
-      if (has(ScrimpDialect::kParam) || (has(ScrimpDialect::kState) && !has("scrimp.members")))
+      if (has(ScrimpDialect::kParam) || (has(ScrimpDialect::kState) && !has(ScrimpDialect::kBucket)))
         segment = Segment::Parameters;
       else if (has(ScrimpDialect::kState))
         segment = Segment::OptimizerState;
@@ -140,7 +140,7 @@ private:
     for (BlockArgument argument : function.getArguments()) {
       auto param = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ScrimpDialect::kParam);
       bool isState = function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kState) &&
-                     function.getArgAttr(argument.getArgNumber(), "scrimp.members");
+                     function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kBucket);
       if ((param && param.getValue() == "trainable") || isState)
         learned.insert(aliases.getPlace(argument).storage);
     }
@@ -156,7 +156,7 @@ private:
       }
     }
     for (auto [i, value] : llvm::enumerate(use.ops.back()->getOperands()))
-      if (function.getResultAttr(i, "scrimp.gradient"))
+      if (function.getResultAttr(i, ScrimpDialect::kGradient))
         isGradient[aliases.getPlace(value).storage] = true;
   }
 
@@ -217,7 +217,7 @@ private:
   int64_t workers;
   MemoryUse use;
   llvm::DenseMap<Operation *, Range> extents; // positions from an op to the end of its body
-  SmallVector<Range> ranges; // by storage
+  SmallVector<Range> ranges;                  // by storage
   SmallVector<bool> isPersistent, isGradient;
   SmallVector<int> blockOf;
 };

@@ -146,7 +146,7 @@ private:
 } // namespace
 
 LogicalResult PlanVerifier::readModule() {
-  auto plan = module->getAttrOfType<DictionaryAttr>("scrimp.plan");
+  auto plan = module->getAttrOfType<DictionaryAttr>(ScrimpDialect::kPlan);
   if (!plan)
     return module.emitError() << "has no plan; run scrimp-plan-memory";
   auto number = [&](StringRef name, int64_t &value) -> LogicalResult {
@@ -206,7 +206,7 @@ LogicalResult PlanVerifier::addPersistent(func::FuncOp function) {
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
     std::string name = userNameOf(argument);
-    auto offset = function.getArgAttrOfType<IntegerAttr>(index, "scrimp.offset");
+    auto offset = function.getArgAttrOfType<IntegerAttr>(index, ScrimpDialect::kOffset);
     if (!offset)
       return function.emitError() << "argument '" << name << "' has no place";
     std::string key = "argument " + name;
@@ -226,7 +226,7 @@ LogicalResult PlanVerifier::addConstants(Block &block) {
       return failure();
     if (!isProgramConstant(&op))
       continue;
-    auto offsets = op.getAttrOfType<DenseI64ArrayAttr>("scrimp.offsets");
+    auto offsets = op.getAttrOfType<DenseI64ArrayAttr>(ScrimpDialect::kOffsets);
     if (!offsets || offsets.size() != 1)
       return op.emitError() << "has no place";
     Attribute value;
@@ -270,7 +270,8 @@ LogicalResult FunctionVerifier::verify() {
     initialWriters[{entry.extent.begin, entry.extent.end}] = writer;
   }
   for (BlockArgument argument : function.getArguments())
-    addresses[argument] = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), "scrimp.offset").getInt();
+    addresses[argument] =
+        function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), ScrimpDialect::kOffset).getInt();
   for (unsigned i = 0; i < function.getNumResults(); ++i)
     if (auto updates = function.getResultAttrOfType<IntegerAttr>(i, ScrimpDialect::kUpdates)) {
       if (updates.getInt() < 0 || updates.getInt() >= function.getNumArguments())
@@ -299,7 +300,7 @@ LogicalResult FunctionVerifier::placeBlock(Block &block) {
 
 /// What the plan says of an op's results, and of what is inside of it in its first iteration.
 LogicalResult FunctionVerifier::placeResults(Operation &op) {
-  auto offsets = op.getAttrOfType<DenseI64ArrayAttr>("scrimp.offsets");
+  auto offsets = op.getAttrOfType<DenseI64ArrayAttr>(ScrimpDialect::kOffsets);
   if (!isViewLike(&op) && (!offsets || static_cast<unsigned>(offsets.size()) != op.getNumResults()))
     return op.emitError() << "has " << (offsets ? offsets.size() : 0) << " places for " << op.getNumResults()
                           << " results";
@@ -336,7 +337,7 @@ LogicalResult FunctionVerifier::placeTied(Operation &op, OpResult result, Tie ti
 /// Where a body's arguments and values lie in that iteration, and whether it yields into the bytes that it carries.
 LogicalResult FunctionVerifier::placeBody(BodyOp body, int64_t iteration) {
   Block &block = body.getBodyBlock();
-  auto own = body->getAttrOfType<DenseI64ArrayAttr>("scrimp.body_offsets");
+  auto own = body->getAttrOfType<DenseI64ArrayAttr>(ScrimpDialect::kBodyOffsets);
   SmallVector<BlockArgument> arguments = getOwnArguments(body);
   if (!own || static_cast<size_t>(own.size()) != arguments.size())
     return body.emitError() << "has " << (own ? own.size() : 0) << " places for " << arguments.size()
@@ -524,7 +525,7 @@ LogicalResult FunctionVerifier::run(Operation &op) {
       return failure();
   }
   SmallVector<RankedTensorType> scratch = getWorkspaceTypes(&op, plan.workers);
-  auto offsets = op.getAttrOfType<DenseI64ArrayAttr>("scrimp.workspace");
+  auto offsets = op.getAttrOfType<DenseI64ArrayAttr>(ScrimpDialect::kWorkspace);
   if ((offsets ? offsets.size() : 0) != static_cast<int64_t>(scratch.size()))
     return op.emitError() << "has " << (offsets ? offsets.size() : 0) << " places for " << scratch.size()
                           << " workspaces";
@@ -546,8 +547,8 @@ LogicalResult FunctionVerifier::run(Operation &op) {
         continue;
       if (i < op.getNumResults() && extent == writes[i].extent && mayOverwrite(&op, operand.getOperandNumber(), i))
         continue;
-      return op.emitError() << "'" << writes[i].name << "' is written over the operand '"
-                            << userNameOf(operand.get()) << "' while it is read";
+      return op.emitError() << "'" << writes[i].name << "' is written over the operand '" << userNameOf(operand.get())
+                            << "' while it is read";
     }
   }
   for (auto [i, write] : llvm::enumerate(writes)) {

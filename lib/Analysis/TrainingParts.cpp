@@ -16,14 +16,14 @@ bool mlir::scrimp::isRecomputed(Operation *op) {
 
 /// Whether the function's result `index` is a gradient, or what a trainable parameter or its optimizer state becomes.
 static bool isLearned(func::FuncOp function, unsigned index) {
-  if (function.getResultAttr(index, "scrimp.gradient"))
+  if (function.getResultAttr(index, ScrimpDialect::kGradient))
     return true;
   auto updates = function.getResultAttrOfType<IntegerAttr>(index, ScrimpDialect::kUpdates);
   if (!updates)
     return false;
   unsigned argument = updates.getInt();
   auto param = function.getArgAttrOfType<StringAttr>(argument, ScrimpDialect::kParam);
-  return (param && param.getValue() == "trainable") || function.getArgAttr(argument, "scrimp.members");
+  return (param && param.getValue() == "trainable") || function.getArgAttr(argument, ScrimpDialect::kBucket);
 }
 
 TrainingParts::TrainingParts(func::FuncOp function) {

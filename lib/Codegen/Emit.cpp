@@ -1,4 +1,5 @@
 #include "scrimp/Codegen/Emit.h"
+#include "scrimp/Dialect/Scrimp.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -80,7 +81,7 @@ void mlir::scrimp::emitLoop(OpBuilder &builder, Location loc, Value begin, Value
                             function_ref<void(OpBuilder &, Value)> body, bool parallel) {
   auto loop = scf::ForOp::create(builder, loc, begin, end, emitIndex(builder, loc, 1));
   if (parallel)
-    loop->setAttr("scrimp.parallel", builder.getUnitAttr());
+    loop->setAttr(ScrimpDialect::kParallel, builder.getUnitAttr());
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
   body(builder, loop.getInductionVar());
@@ -115,7 +116,8 @@ void mlir::scrimp::emitLoopNest(OpBuilder &builder, Location loc, ArrayRef<int64
 
 Value mlir::scrimp::emitStackBuffer(OpBuilder &builder, Location loc, ArrayRef<int64_t> shape, Type elementType) {
   Operation *op = builder.getInsertionBlock()->getParentOp();
-  auto function = isa<FunctionOpInterface>(op) ? cast<FunctionOpInterface>(op) : op->getParentOfType<FunctionOpInterface>();
+  auto function =
+      isa<FunctionOpInterface>(op) ? cast<FunctionOpInterface>(op) : op->getParentOfType<FunctionOpInterface>();
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&function.getFunctionBody().front());
   return memref::AllocaOp::create(builder, loc, MemRefType::get(shape, elementType), builder.getI64IntegerAttr(64));
@@ -217,9 +219,7 @@ SmallVector<Value> mlir::scrimp::emitLaneReduce(OpBuilder &builder, Location loc
       Value base = arith::AddIOp::create(outer, loc, begin, offset);
       emitLoop(
           outer, loc, kLanes,
-          [&](OpBuilder &inner, Value lane) {
-            accumulate(inner, lane, arith::AddIOp::create(inner, loc, base, lane));
-          },
+          [&](OpBuilder &inner, Value lane) { accumulate(inner, lane, arith::AddIOp::create(inner, loc, base, lane)); },
           true);
     });
     Value base = arith::AddIOp::create(b, loc, begin, emitIndex(b, loc, size / kLanes * kLanes));
@@ -248,8 +248,7 @@ SmallVector<Value> mlir::scrimp::emitLaneReduce(OpBuilder &builder, Location loc
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
-    Value begin =
-        arith::MulIOp::create(builder, loc, loop.getInductionVar(), emitIndex(builder, loc, kBlock));
+    Value begin = arith::MulIOp::create(builder, loc, loop.getInductionVar(), emitIndex(builder, loc, kBlock));
     SmallVector<Value> totals = emitBlock(builder, begin, kBlock);
     for (size_t k = 0; k < count; ++k)
       totals[k] = emitCombine(builder, loc, kinds[k], loop.getRegionIterArgs()[k], totals[k]);

@@ -74,9 +74,9 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::emitKernels(ModuleOp module, int6
         return WalkResult::interrupt();
       emitted.shape = *shape;
     }
-    kernel->setAttr("scrimp.symbol", builder.getStringAttr(emitted.symbol));
-    kernel->setAttr("scrimp.units", builder.getI64IntegerAttr(emitted.shape.units));
-    kernel->setAttr("scrimp.grain",
+    kernel->setAttr(ScrimpDialect::kSymbol, builder.getStringAttr(emitted.symbol));
+    kernel->setAttr(ScrimpDialect::kUnits, builder.getI64IntegerAttr(emitted.shape.units));
+    kernel->setAttr(ScrimpDialect::kGrain,
                     builder.getI64IntegerAttr(getGrain(kernel, emitted.shape.units, emitted.shape.unitIsElement)));
     return WalkResult::skip();
   });

@@ -16,9 +16,6 @@ using namespace mlir::scrimp;
 /// Longer inner loops are cut into pieces, so that threads can share a long row.
 static constexpr int64_t kLongRow = 8192, kRowPiece = 4096;
 
-/// Marks index arithmetic that a map kernel would rather do without.
-static constexpr llvm::StringLiteral kInnerIndex = "scrimp.inner_index";
-
 static Type storedElementType(Type type) { return type.isInteger(1) ? IntegerType::get(type.getContext(), 8) : type; }
 
 static MemRefType bufferType(Type type) {
@@ -171,7 +168,7 @@ void KernelEmitter::emitMapElement(OpBuilder &b, ArrayRef<int64_t> shape) {
 KernelShape KernelEmitter::emitMap(ArrayRef<int64_t> shape, size_t numOuter) {
   SmallVector<int64_t> sizes;
   llvm::copy_if(shape, std::back_inserter(sizes), [](int64_t size) { return size != 1; });
-  function->setAttr("scrimp.map", builder->getUnitAttr());
+  function->setAttr(ScrimpDialect::kMap, builder->getUnitAttr());
   space.emplace();
   space->outerSizes.assign(sizes.begin(), sizes.begin() + numOuter);
   space->innerSizes.assign(sizes.begin() + numOuter, sizes.end());
@@ -187,7 +184,7 @@ KernelShape KernelEmitter::emitMap(ArrayRef<int64_t> shape, size_t numOuter) {
           llvm::append_range(space->ivs, emitDelinearize(inside, loc, j, space->innerSizes));
           auto last = inside.getInsertionPoint();
           for (size_t n = inside.getInsertionBlock()->getOperations().size(); n > before; --n)
-            (--last)->setAttr(kInnerIndex, inside.getUnitAttr());
+            (--last)->setAttr(ScrimpDialect::kInnerIndex, inside.getUnitAttr());
           emitMapElement(inside, shape);
         },
         /*parallel=*/true);
@@ -219,7 +216,7 @@ bool KernelEmitter::usesInnerIndex() {
     if (isOpTriviallyDead(op))
       op->erase();
     else
-      found |= op->hasAttr(kInnerIndex);
+      found |= op->hasAttr(ScrimpDialect::kInnerIndex);
   });
   return found;
 }

@@ -2,6 +2,7 @@
 #include "LowerKernels.h"
 
 #include "scrimp/Codegen/Kernels.h"
+#include "scrimp/Dialect/Scrimp.h"
 
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
@@ -20,7 +21,7 @@ using namespace mlir::scrimp;
 static void annotateParallelLoops(ModuleOp module) {
   MLIRContext *context = module.getContext();
   module.walk([&](scf::ForOp loop) {
-    if (!loop->removeAttr("scrimp.parallel"))
+    if (!loop->removeAttr(ScrimpDialect::kParallel))
       return;
     bool innermost = true;
     loop.getBody()->walk([&](LoopLikeOpInterface) { innermost = false; });

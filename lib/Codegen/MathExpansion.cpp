@@ -2,6 +2,7 @@
 #include "LowerKernels.h"
 
 #include "scrimp/Codegen/Emit.h"
+#include "scrimp/Dialect/Scrimp.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
@@ -123,16 +124,15 @@ struct ExpandTanh : OpRewritePattern<math::TanhOp> {
 /// Lets upstream's expansion of log, which takes denormals for the smallest normal number, see a normal number.
 struct ScaleDenormalLog : OpRewritePattern<math::LogOp> {
   using OpRewritePattern::OpRewritePattern;
-  static constexpr llvm::StringLiteral kScaled = "scrimp.scaled";
 
   LogicalResult matchAndRewrite(math::LogOp op, PatternRewriter &rewriter) const override {
-    if (!op.getType().isF32() || op->hasAttr(kScaled))
+    if (!op.getType().isF32() || op->hasAttr(ScrimpDialect::kScaled))
       return rewriter.notifyMatchFailure(op, "not f32, or scaled already");
     Location loc = op.getLoc();
     ScalarExpr x(rewriter, loc, op.getOperand());
     ScalarExpr tiny = lt(x, like(x, 1.17549435e-38));
     auto log = math::LogOp::create(rewriter, loc, select(tiny, x * 8388608.0, x).value);
-    log->setAttr(kScaled, rewriter.getUnitAttr());
+    log->setAttr(ScrimpDialect::kScaled, rewriter.getUnitAttr());
     ScalarExpr y = x.with(log);
     rewriter.replaceOp(op, select(tiny, y - 15.942385152878742, y).value);
     return success();

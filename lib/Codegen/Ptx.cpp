@@ -3,6 +3,7 @@
 #include "LowerKernels.h"
 
 #include "scrimp/Codegen/Kernels.h"
+#include "scrimp/Dialect/Scrimp.h"
 
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
@@ -91,7 +92,7 @@ FailureOr<std::string> mlir::scrimp::emitPtx(ModuleOp kernels, StringRef chip) {
   auto gpuModule = gpu::GPUModuleOp::create(builder, kernels.getLoc(), "scrimp_kernels");
   builder.setInsertionPointToStart(gpuModule.getBody());
   for (auto function : kernels.getOps<func::FuncOp>())
-    if (function->hasAttr("scrimp.map"))
+    if (function->hasAttr(ScrimpDialect::kMap))
       buildEntry(builder, function);
 
   PassManager pm(context);

@@ -104,8 +104,8 @@ std::vector<Bytes> Verifier::launch(KernelRegionOp kernel, ArrayRef<Bytes> input
   for (std::vector<Bytes> *group : {&outputs, &workspaces})
     for (Bytes &buffer : *group)
       buffers.push_back(buffer.data());
-  int64_t units = kernel->getAttrOfType<IntegerAttr>("scrimp.units").getInt();
-  KernelFunction function = kernels.lookup(kernel->getAttrOfType<StringAttr>("scrimp.symbol").getValue());
+  int64_t units = kernel->getAttrOfType<IntegerAttr>(ScrimpDialect::kUnits).getInt();
+  KernelFunction function = kernels.lookup(kernel->getAttrOfType<StringAttr>(ScrimpDialect::kSymbol).getValue());
   if (!inPieces) {
     if (units > 0)
       function(buffers.data(), 0, units);
@@ -191,7 +191,7 @@ LogicalResult Verifier::compare(KernelRegionOp kernel, unsigned result, ArrayRef
     if (same)
       continue;
     Operation *op = kernel.getBody().front().getTerminator()->getOperand(result).getDefiningOp();
-    auto diag = kernel.emitError() << "kernel " << kernel->getAttr("scrimp.symbol")
+    auto diag = kernel.emitError() << "kernel " << kernel->getAttr(ScrimpDialect::kSymbol)
                                    << " differs from the interpreter: '" << op->getName() << "' element " << i << " of "
                                    << expected.getType() << " is " << llvm::formatv("{0:e9}", a).str() << ", expected "
                                    << llvm::formatv("{0:e9}", e).str();
@@ -205,8 +205,8 @@ LogicalResult Verifier::compareBits(KernelRegionOp kernel, ArrayRef<Bytes> actua
                                     const llvm::Twine &when) {
   for (auto [r, pair] : llvm::enumerate(llvm::zip(actual, expected)))
     if (std::get<0>(pair) != std::get<1>(pair))
-      return kernel.emitError() << "kernel " << kernel->getAttr("scrimp.symbol") << " gives other bits for result " << r
-                                << " " << when.str();
+      return kernel.emitError() << "kernel " << kernel->getAttr(ScrimpDialect::kSymbol)
+                                << " gives other bits for result " << r << " " << when.str();
   return success();
 }
 
@@ -329,8 +329,8 @@ SmallVector<HostTensor> mlir::scrimp::makeRandomArguments(func::FuncOp function,
     unsigned index = argument.getArgNumber();
     HostTensor value(tensorType(argument));
     auto scalar = function.getArgAttrOfType<StringAttr>(index, ScrimpDialect::kScalar);
-    auto valid = function.getArgAttrOfType<DenseI64ArrayAttr>(index, "scrimp.valid");
-    auto ignore = function.getArgAttrOfType<IntegerAttr>(index, "scrimp.ignore");
+    auto valid = function.getArgAttrOfType<DenseI64ArrayAttr>(index, ScrimpDialect::kValid);
+    auto ignore = function.getArgAttrOfType<IntegerAttr>(index, ScrimpDialect::kIgnore);
     bool isInput = function.getArgAttr(index, ScrimpDialect::kInput) != nullptr;
     bool isState = function.getArgAttr(index, ScrimpDialect::kState) != nullptr;
     for (double &element : value.floats())

@@ -34,7 +34,8 @@ struct PhiloxValue {
 };
 } // namespace
 
-//===-- Which draw an element takes --------------------------------------------------------------------------------===//
+//===-- Which draw an element takes
+//--------------------------------------------------------------------------------===//
 
 /// The shape of what `op` has of one sample: its batch dimension divided by the samples.
 template <typename Op> static SmallVector<int64_t> sampleShape(Op op) {
@@ -63,6 +64,34 @@ template <typename Op> static LogicalResult verifySamples(Op op) {
   return success();
 }
 
+/// The key of an element and where the tensor begins that it is of: one for all, but for several tensors in one.
+template <typename Op> static std::pair<int64_t, int64_t> keyAt(Op op, int64_t) { return {op.getKey(), 0}; }
+static std::pair<int64_t, int64_t> keyAt(StochasticRoundOp op, int64_t element) {
+  if (!op.getBegins())
+    return {op.getKey(), 0};
+  size_t tensor = llvm::upper_bound(*op.getBegins(), element) - op.getBegins()->begin() - 1;
+  return {(*op.getKeys())[tensor], (*op.getBegins())[tensor]};
+}
+/// The same in a kernel, the key mixed.
+template <typename Op> static std::pair<Value, Value> emitKeyAt(Op op, OpBuilder &builder, Location loc, Value) {
+  return {arith::ConstantIntOp::create(builder, loc, static_cast<int64_t>(mix64(op.getKey())), 64), Value()};
+}
+static std::pair<Value, Value> emitKeyAt(StochasticRoundOp op, OpBuilder &builder, Location loc, Value element) {
+  auto constant = [&](uint64_t value) -> Value {
+    return arith::ConstantIntOp::create(builder, loc, static_cast<int64_t>(value), 64);
+  };
+  if (!op.getBegins())
+    return {constant(mix64(op.getKey())), Value()};
+  Value key = constant(mix64(op.getKeys()->front())), begin = constant(0);
+  for (auto [from, ofTensor] : llvm::drop_begin(llvm::zip(*op.getBegins(), *op.getKeys()))) {
+    Value start = constant(from);
+    Value isIn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, element, start);
+    key = arith::SelectOp::create(builder, loc, isIn, constant(mix64(ofTensor)), key);
+    begin = arith::SelectOp::create(builder, loc, isIn, start, begin);
+  }
+  return {key, begin};
+}
+
 /// Calls `fn(element, random bits)` for all elements of `op`'s result. `scalars` are its seed, step, sample_base and
 /// origin if it has one.
 template <typename Op>
@@ -76,7 +105,8 @@ static void forEachDraw(Op op, ArrayRef<const HostTensor *> scalars, function_re
       element += ((static_cast<int64_t>(d) == dim ? index[d] % within[d] : index[d]) +
                   (op.getOrigin() ? scalars[3]->ints()[d] : 0)) *
                  strides[d];
-    fn(i, drawBits(seed, step, op.getKey(), sample, element));
+    auto [key, begin] = keyAt(op, element);
+    fn(i, drawBits(seed, step, key, sample, element - begin));
   });
 }
 
@@ -107,9 +137,11 @@ static Value emitDraw(Op op, OpBuilder &builder, Location loc, ValueRange ivs, L
       at = arith::AddIOp::create(builder, loc, at, emitConvert(builder, loc, from, builder.getIndexType()));
     }
   Value element = emitConvert(builder, loc, emitLinearize(builder, loc, index, op.getWhole().value_or(within)), wide);
+  auto [mixed, begin] = emitKeyAt(op, builder, loc, element);
+  if (begin)
+    element = arith::SubIOp::create(builder, loc, element, begin);
   Value block = arith::ShRUIOp::create(builder, loc, element, constant(2, 64));
-  Value key = arith::XOrIOp::create(builder, loc, load(builder, first, {}),
-                                    constant(static_cast<int64_t>(mix64(op.getKey())), 64));
+  Value key = arith::XOrIOp::create(builder, loc, load(builder, first, {}), mixed);
   PhiloxValue blockWord = asWord(block);
   std::array<PhiloxValue, 4> words =
       philox4x32<PhiloxValue>({blockWord, asWord(sample), asWord(load(builder, first + 1, {})), blockWord.constant(2)},
@@ -126,7 +158,8 @@ static Value emitDraw(Op op, OpBuilder &builder, Location loc, ValueRange ivs, L
   return pick(upper, pick(odd, words[3].value, words[2].value), pick(odd, words[1].value, words[0].value));
 }
 
-//===-- dropout ----------------------------------------------------------------------------------------------------===//
+//===-- dropout
+//----------------------------------------------------------------------------------------------------===//
 
 LogicalResult DropoutOp::verify() {
   if (failed(verifyProbability(*this, getP())))
@@ -164,7 +197,8 @@ void DropoutOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, A
                         getOrigin(), getKeyAttr(), getBatchDimAttr(), getSamplesAttr(), getWholeAttr(), getPAttr());
 }
 
-//===-- random_uniform ---------------------------------------------------------------------------------------------===//
+//===-- random_uniform
+//---------------------------------------------------------------------------------------------===//
 
 LogicalResult RandomUniformOp::verify() { return verifySamples(*this); }
 
@@ -183,9 +217,18 @@ SmallVector<Value> RandomUniformOp::emitElement(OpBuilder &builder, Location loc
   return {roundToResult(builder, *this, 0, (low + range * (u * 0x1p-24)).value)};
 }
 
-//===-- stochastic_round -------------------------------------------------------------------------------------------===//
+//===-- stochastic_round
+//-------------------------------------------------------------------------------------------===//
 
-LogicalResult StochasticRoundOp::verify() { return verifySamples(*this); }
+LogicalResult StochasticRoundOp::verify() {
+  ArrayRef<int64_t> begins = getBegins().value_or(ArrayRef<int64_t>()), keys = getKeys().value_or(ArrayRef<int64_t>());
+  if (begins.size() != keys.size() || !llvm::is_sorted(begins) || (!begins.empty() && begins.front() != 0))
+    return emitOpError() << "the tensors in it begin at " << begins << " and have " << keys.size()
+                         << " keys, expected the first at 0, the others in order, and a key for each";
+  if (!begins.empty() && tensorType(getY()).getRank() != 1)
+    return emitOpError() << "several tensors must lie in rank 1, found " << getY().getType();
+  return verifySamples(*this);
+}
 
 bool StochasticRoundOp::isPointwiseOperand(unsigned operand) { return operand == 0; }
 
@@ -209,8 +252,7 @@ SmallVector<Value> StochasticRoundOp::emitElement(OpBuilder &builder, Location l
   Value sum = arith::AddIOp::create(builder, loc, bits, random);
   Value upper = arith::TruncIOp::create(builder, loc, half, arith::ShRUIOp::create(builder, loc, sum, constant(16)));
   Value magnitude = arith::AndIOp::create(builder, loc, bits, constant(0x7fffffff));
-  Value isFinite =
-      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, magnitude, constant(0x7f800000));
+  Value isFinite = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, magnitude, constant(0x7f800000));
   return {arith::SelectOp::create(builder, loc, isFinite, arith::BitcastOp::create(builder, loc, type, upper),
                                   emitConvert(builder, loc, x, type))};
 }

@@ -10,7 +10,7 @@ using namespace mlir::scrimp;
 FailureOr<Addresses> Addresses::compute(func::FuncOp function) {
   Addresses result;
   for (BlockArgument argument : function.getArguments()) {
-    auto offset = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), "scrimp.offset");
+    auto offset = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), ScrimpDialect::kOffset);
     if (!offset)
       return function.emitError() << "argument " << argument.getArgNumber() << " has no place; run scrimp-plan-memory";
     result.addresses[argument] = {offset.getInt(), {}};
@@ -22,7 +22,7 @@ FailureOr<Addresses> Addresses::compute(func::FuncOp function) {
 
 LogicalResult Addresses::addBlock(Block &block, unsigned loops) {
   for (Operation &op : block.without_terminator()) {
-    auto offsets = op.getAttrOfType<DenseI64ArrayAttr>("scrimp.offsets");
+    auto offsets = op.getAttrOfType<DenseI64ArrayAttr>(ScrimpDialect::kOffsets);
     bool isPlaced = offsets && static_cast<unsigned>(offsets.size()) == op.getNumResults();
     if (!isViewLike(&op) && !isPlaced)
       return op.emitError() << "has no place; run scrimp-plan-memory";
@@ -43,7 +43,7 @@ LogicalResult Addresses::addBlock(Block &block, unsigned loops) {
 }
 
 LogicalResult Addresses::addBody(BodyOp body, unsigned loops) {
-  auto own = body->getAttrOfType<DenseI64ArrayAttr>("scrimp.body_offsets");
+  auto own = body->getAttrOfType<DenseI64ArrayAttr>(ScrimpDialect::kBodyOffsets);
   SmallVector<BlockArgument> arguments = getOwnArguments(body);
   if (!own || static_cast<size_t>(own.size()) != arguments.size())
     return body.emitError() << "has no place for the number of its iteration; run scrimp-plan-memory";

@@ -80,8 +80,8 @@ static std::vector<int64_t> microBatchCounts(int64_t batch) {
   return counts;
 }
 
-/// Prices of a byte that is kept: from less than it takes to move one, which no recomputation is cheaper than, to more than
-/// a large product takes for each byte of its result; then any price, and what a block begins with alone.
+/// Prices of a byte that is kept: from less than it takes to move one, which no recomputation is cheaper than, to more
+/// than a large product takes for each byte of its result; then any price, and what a block begins with alone.
 static std::vector<std::string> rematPolicies(const DeviceRates &rates) {
   std::vector<std::string> policies{"none"};
   for (double moves = 0.3; moves < 5000; moves *= std::sqrt(10.0))
@@ -226,7 +226,7 @@ static LogicalResult planGroup(ModuleOp graph, Group &group, const Device &devic
     }
     if (failed(runPipeline(*planned, candidate.options, buildPlanPipeline)))
       return failure();
-    auto plan = (*planned)->getAttrOfType<DictionaryAttr>("scrimp.plan");
+    auto plan = (*planned)->getAttrOfType<DictionaryAttr>(ScrimpDialect::kPlan);
     candidate.arenaBytes = plan.getAs<IntegerAttr>("arena_bytes").getInt();
     candidate.processBytes = candidate.arenaBytes + getBytesBesideArena(workersOf(candidate.options));
     candidate.seconds = estimateSeconds(planned->lookupSymbol<func::FuncOp>("train"), device.rates);
@@ -235,7 +235,7 @@ static LogicalResult planGroup(ModuleOp graph, Group &group, const Device &devic
 }
 
 FailureOr<std::vector<Candidate>> mlir::scrimp::planCandidates(ModuleOp module, const CompileOptions &options,
-                                                    const Device &device) {
+                                                               const Device &device) {
   std::vector<Group> groups = makeFamily(module, options, device);
   std::vector<OwningOpRef<ModuleOp>> graphs = buildGraphs(module, groups);
   auto numbers = llvm::seq<size_t>(0, groups.size());
@@ -322,11 +322,11 @@ LogicalResult mlir::scrimp::chooseWithinBudget(ModuleOp module, CompileOptions &
       return success();
     }
   const Candidate &smallest = *paretoFront(candidates).back();
-  InFlightDiagnostic diagnostic = emitError(loc) << "no plan fits --memory-budget " << options.memoryBudget
-                                                 << ": the smallest takes " << inMiB(smallest.processBytes) << " ("
-                                                 << inMiB(smallest.arenaBytes) << " planned, the rest code and pools) with "
-                                                 << smallest.flags << "; at its peak it holds "
-                                                 << describeHolders(module, smallest);
+  InFlightDiagnostic diagnostic = emitError(loc)
+                                  << "no plan fits --memory-budget " << options.memoryBudget << ": the smallest takes "
+                                  << inMiB(smallest.processBytes) << " (" << inMiB(smallest.arenaBytes)
+                                  << " planned, the rest code and pools) with " << smallest.flags
+                                  << "; at its peak it holds " << describeHolders(module, smallest);
   auto refused = llvm::find_if(candidates, [](const Candidate &c) { return !c.failure.empty(); });
   if (refused != candidates.end())
     diagnostic << "; " << refused->flags << " is not possible: " << refused->failure;
@@ -346,15 +346,17 @@ std::string mlir::scrimp::drawPareto(const std::vector<Candidate> &candidates) {
   auto y = [&](double s) { return height - bottom - s / std::max(mostSeconds, 1e-12) * (height - top - bottom); };
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << llvm::formatv("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" font-family=\"sans-serif\" "
-                      "font-size=\"12\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n",
-                      width, height);
+  os << llvm::formatv(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" font-family=\"sans-serif\" "
+      "font-size=\"12\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n",
+      width, height);
   auto line = [&](double x1, double y1, double x2, double y2, StringRef color) {
-    os << llvm::formatv("<line x1=\"{0:f1}\" y1=\"{1:f1}\" x2=\"{2:f1}\" y2=\"{3:f1}\" stroke=\"{4}\"/>\n", x1, y1, x2, y2,
-                        color);
+    os << llvm::formatv("<line x1=\"{0:f1}\" y1=\"{1:f1}\" x2=\"{2:f1}\" y2=\"{3:f1}\" stroke=\"{4}\"/>\n", x1, y1, x2,
+                        y2, color);
   };
   auto label = [&](double atX, double atY, StringRef anchor, const Twine &what) {
-    os << llvm::formatv("<text x=\"{0:f1}\" y=\"{1:f1}\" text-anchor=\"{2}\">{3}</text>\n", atX, atY, anchor, what.str());
+    os << llvm::formatv("<text x=\"{0:f1}\" y=\"{1:f1}\" text-anchor=\"{2}\">{3}</text>\n", atX, atY, anchor,
+                        what.str());
   };
   for (int i = 0; i <= 4; ++i) {
     double mib = mostBytes * i / 4, s = mostSeconds * i / 4;

@@ -66,7 +66,7 @@ private:
       return checkInput(type);
     if (roles[0] == ScrimpDialect::kParam)
       checkParameter(type);
-    auto aliases = get<ArrayAttr>("scrimp.aliases");
+    auto aliases = get<ArrayAttr>(ScrimpDialect::kAliases);
     for (Attribute alias : aliases ? aliases.getValue() : ArrayRef<Attribute>())
       if (!isa<StringAttr>(alias) || !names.insert(cast<StringAttr>(alias).getValue()).second)
         error() << "has the alias " << alias << ", expected a string that names nothing else";
@@ -100,12 +100,12 @@ private:
               << type.getRank() - 1 << " for " << type;
       return;
     }
-    if (Attribute valid = get("scrimp.valid")) {
+    if (Attribute valid = get(ScrimpDialect::kValid)) {
       auto range = dyn_cast<DenseI64ArrayAttr>(valid);
       if (!range || range.size() != 2 || range[0] > range[1])
         error() << "has the scrimp.valid " << valid << ", expected array<i64: begin, end>";
     }
-    if (Attribute ignore = get("scrimp.ignore"); ignore && !isa<IntegerAttr>(ignore))
+    if (Attribute ignore = get(ScrimpDialect::kIgnore); ignore && !isa<IntegerAttr>(ignore))
       error() << "has the scrimp.ignore " << ignore << ", expected an integer";
     if (dim < 0)
       return;
@@ -133,7 +133,7 @@ private:
   }
 
   void checkInit() {
-    Attribute attribute = get("scrimp.init");
+    Attribute attribute = get(ScrimpDialect::kInit);
     if (!attribute)
       return;
     auto init = dyn_cast<DictionaryAttr>(attribute);
@@ -145,8 +145,8 @@ private:
     for (StringRef key : {"a", "b"})
       fits = fits && (!init.get(key) || isa<FloatAttr>(init.get(key)));
     if (!fits)
-      error() << "has the scrimp.init " << attribute << ", expected {kind = \""
-              << llvm::join(kinds, "\" | \"") << "\", a = float, b = float}";
+      error() << "has the scrimp.init " << attribute << ", expected {kind = \"" << llvm::join(kinds, "\" | \"")
+              << "\", a = float, b = float}";
   }
 
   void checkResult(unsigned i) {

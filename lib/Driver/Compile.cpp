@@ -98,7 +98,7 @@ static LogicalResult takeValues(StringRef path, const PrefixRename &rename, func
       continue;
     StringRef name = main.getArgAttrOfType<StringAttr>(i, ScrimpDialect::kName).getValue();
     SmallVector<StringRef> names{name};
-    if (auto aliases = main.getArgAttrOfType<ArrayAttr>(i, "scrimp.aliases"))
+    if (auto aliases = main.getArgAttrOfType<ArrayAttr>(i, ScrimpDialect::kAliases))
       for (Attribute alias : aliases)
         names.push_back(cast<StringAttr>(alias).getValue());
     auto found = tensors->end();
@@ -128,7 +128,7 @@ static LogicalResult takeValues(StringRef path, const PrefixRename &rename, func
       return emitError(loc) << "'" << name << "' in '" << path << "' holds " << found->second.typeName
                             << ", which does not convert to the model's " << type.getElementType();
     compilation.weights[name] = found->second;
-    main.setArgAttr(i, "scrimp.init",
+    main.setArgAttr(i, ScrimpDialect::kInit,
                     builder.getDictionaryAttr(builder.getNamedAttr("kind", builder.getStringAttr("file"))));
   }
   if (missing.empty())
@@ -420,7 +420,8 @@ FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, ML
   if (failed(compilation) || failed(checkOverwrites(options, *compilation, context)))
     return failure();
   if (options.precisions.size() > 1 && options.memoryBudget.empty())
-    return emitError(UnknownLoc::get(context)) << "--precision names several, which --memory-budget chooses from; give one",
+    return emitError(UnknownLoc::get(context))
+               << "--precision names several, which --memory-budget chooses from; give one",
            failure();
   CompileOptions &chosen = compilation->options;
   chosen = options;

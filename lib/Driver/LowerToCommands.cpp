@@ -98,7 +98,7 @@ LogicalResult CommandLowering::addArgument(func::FuncOp function, unsigned index
   std::string key = scalar ? "scalar " + scalar.str() : name ? name.str() : "";
   if (key.empty())
     return function.emitError() << "argument " << index << " has neither scrimp.name nor scrimp.scalar";
-  int64_t offset = attr("scrimp.offset", IntegerAttr()).getInt();
+  int64_t offset = attr(ScrimpDialect::kOffset, IntegerAttr()).getInt();
   if (auto [it, isNew] = seen.try_emplace(key, offset); !isNew) {
     if (it->second != offset)
       return function.emitError() << "'" << key << "' lies at " << offset << " here and at " << it->second
@@ -120,35 +120,29 @@ LogicalResult CommandLowering::addArgument(func::FuncOp function, unsigned index
         tokensPerSample = std::max(tokensPerSample, shape[1]);
     }
     CmdInputOp::create(builder, function.getLoc(), name.getValue(), type, offset, dim,
-                       attr("scrimp.valid", DenseI64ArrayAttr()), attr("scrimp.ignore", IntegerAttr()));
+                       attr(ScrimpDialect::kValid, DenseI64ArrayAttr()), attr(ScrimpDialect::kIgnore, IntegerAttr()));
     return success();
   }
   auto param = attr(ScrimpDialect::kParam, StringAttr());
   bool isState = bool(function.getArgAttr(index, ScrimpDialect::kState));
   if (!param && !isState)
     return function.emitError() << "argument '" << key << "' has no role";
-  auto members = attr("scrimp.members", ArrayAttr());
-  StringRef role = !isState  ? (param.getValue() == "frozen" ? "frozen_parameter" : "parameter")
-                   : members ? "optimizer_state"
-                             : "buffer";
-  if (!members) {
-    auto reason = attr("scrimp.reason", StringAttr());
-    addTensor(key, attr("scrimp.aliases", ArrayAttr()), type, offset, role, attr("scrimp.init", DictionaryAttr()),
-              reason ? reason.getValue() : "");
+  auto bucket = attr(ScrimpDialect::kBucket, BucketAttr());
+  StringRef role = !isState ? (param.getValue() == "frozen" ? "frozen_parameter" : "parameter")
+                   : bucket ? "optimizer_state"
+                            : "buffer";
+  if (!bucket) {
+    auto reason = attr(ScrimpDialect::kReason, StringAttr());
+    addTensor(key, attr(ScrimpDialect::kAliases, ArrayAttr()), type, offset, role,
+              attr(ScrimpDialect::kInit, DictionaryAttr()), reason ? reason.getValue() : "");
     return success();
   }
   int64_t elementBytes = elementBytesOf(type.getElementType());
-  for (Attribute entry : members) {
-    auto member = cast<DictionaryAttr>(entry);
-    SmallVector<int64_t> shape;
-    if (auto dense = member.getAs<DenseI64ArrayAttr>("shape"))
-      shape.assign(dense.asArrayRef().begin(), dense.asArrayRef().end());
-    auto reason = member.getAs<StringAttr>("reason");
-    addTensor(member.getAs<StringAttr>("name").getValue(), member.getAs<ArrayAttr>("aliases"),
-              RankedTensorType::get(shape, type.getElementType()),
-              offset + member.getAs<IntegerAttr>("offset").getInt() * elementBytes, role,
-              member.getAs<DictionaryAttr>("init"), reason ? reason.getValue() : "");
-  }
+  for (MemberAttr member : bucket.getTensors())
+    addTensor(member.getName(), member.getAliases(),
+              RankedTensorType::get(member.getShape().asArrayRef(), type.getElementType()),
+              offset + member.getOffset() * elementBytes, role, member.getInit(),
+              member.getReason() ? member.getReason().getValue() : "");
   return success();
 }
 
@@ -174,7 +168,7 @@ LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addres
       add(operand.get());
   for (Value value : op.getResults())
     add(value);
-  if (auto workspace = op.getAttrOfType<DenseI64ArrayAttr>("scrimp.workspace"))
+  if (auto workspace = op.getAttrOfType<DenseI64ArrayAttr>(ScrimpDialect::kWorkspace))
     for (auto [offset, type] : llvm::zip_equal(workspace.asArrayRef(), getWorkspaceTypes(&op, options.workers)))
       buffers.push_back(RangeAttr::get(op.getContext(), offset, bytesOf(type)));
   ArrayAttr bufferAttr = builder.getArrayAttr(buffers);
@@ -197,13 +191,14 @@ LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addres
                       isNarrow ? builder.getArrayAttr(types) : nullptr);
     return success();
   }
-  auto symbol = op.getAttrOfType<StringAttr>("scrimp.symbol");
+  auto symbol = op.getAttrOfType<StringAttr>(ScrimpDialect::kSymbol);
   if (!symbol)
     return op.emitError() << "has no code";
   if (kernels.insert(symbol.getValue()).second)
     CmdKernelOp::create(builder, module.getLoc(), symbol.getValue(), buffers.size());
-  CmdLaunchOp::create(commands, op.getLoc(), symbol.getValue(), op.getAttrOfType<IntegerAttr>("scrimp.units").getInt(),
-                      op.getAttrOfType<IntegerAttr>("scrimp.grain").getInt(), bufferAttr, seconds);
+  CmdLaunchOp::create(commands, op.getLoc(), symbol.getValue(),
+                      op.getAttrOfType<IntegerAttr>(ScrimpDialect::kUnits).getInt(),
+                      op.getAttrOfType<IntegerAttr>(ScrimpDialect::kGrain).getInt(), bufferAttr, seconds);
   return success();
 }
 
@@ -290,7 +285,7 @@ LogicalResult CommandLowering::addFunction(func::FuncOp function) {
 }
 
 FailureOr<OwningOpRef<ModuleOp>> CommandLowering::lower() {
-  auto plan = module->getAttrOfType<DictionaryAttr>("scrimp.plan");
+  auto plan = module->getAttrOfType<DictionaryAttr>(ScrimpDialect::kPlan);
   if (!plan)
     return module.emitError() << "has no plan; run scrimp-plan-memory";
   // The fingerprint is of the model and its plan: equal compiles have equal ones.
@@ -312,7 +307,7 @@ FailureOr<OwningOpRef<ModuleOp>> CommandLowering::lower() {
   auto program = CmdProgramOp::create(builder, loc, options.model, llvm::xxh3_64bits(text), number("arena_bytes"),
                                       number("alignment"), options.optimizer, /*batch=*/1, /*tokens_per_sample=*/0,
                                       options.workers, /*weights_bytes=*/0, /*eval_drops_partial=*/!evalMasks,
-                                      module->getAttrOfType<ArrayAttr>("scrimp.unused_inputs"),
+                                      module->getAttrOfType<ArrayAttr>(ScrimpDialect::kUnusedInputs),
                                       builder.getStringAttr(options.cpu.name), builder.getStrArrayAttr(features));
   builder.setInsertionPointToEnd(&program.getBody().emplaceBlock());
   for (auto segment : plan.getAs<ArrayAttr>("segments").getAsRange<DictionaryAttr>())

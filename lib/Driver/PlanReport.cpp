@@ -47,11 +47,11 @@ LogicalResult mlir::scrimp::printParameters(const CompileOptions &options, MLIRC
     if (role == "trainable")
       trainable += type.getNumElements();
     printDecision(os, role, main.getArgAttrOfType<StringAttr>(index, ScrimpDialect::kName).getValue(), type,
-                  main.getArgAttrOfType<ArrayAttr>(index, "scrimp.aliases"),
-                  main.getArgAttrOfType<StringAttr>(index, "scrimp.reason"));
+                  main.getArgAttrOfType<ArrayAttr>(index, ScrimpDialect::kAliases),
+                  main.getArgAttrOfType<StringAttr>(index, ScrimpDialect::kReason));
   }
   // What is no argument of the graph: constants.
-  if (auto buffers = (*compilation->module)->getAttrOfType<ArrayAttr>("scrimp.buffers"))
+  if (auto buffers = (*compilation->module)->getAttrOfType<ArrayAttr>(ScrimpDialect::kBuffers))
     for (auto buffer : buffers.getAsRange<DictionaryAttr>())
       printDecision(os, "constant", buffer.getAs<StringAttr>("name").getValue(),
                     cast<RankedTensorType>(buffer.getAs<TypeAttr>("type").getValue()), nullptr,

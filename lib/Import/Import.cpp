@@ -323,7 +323,7 @@ LogicalResult Importer::addData() {
         input->name, type, {attr(ScrimpDialect::kInput, IntegerAttr::get(IntegerType::get(context, 64), batchDim))});
   }
   if (!unused.empty())
-    imported.module->getOperation()->setAttr("scrimp.unused_inputs", Builder(context).getStrArrayAttr(unused));
+    imported.module->getOperation()->setAttr(ScrimpDialect::kUnusedInputs, Builder(context).getStrArrayAttr(unused));
   return success();
 }
 
@@ -393,9 +393,9 @@ LogicalResult Importer::addParameters() {
     trainable |= parameter.role == Parameter::Trainable;
     SmallVector<StringRef> aliases(parameter.aliases.begin(), parameter.aliases.end());
     if (!aliases.empty())
-      attributes.push_back(attr("scrimp.aliases", builder.getStrArrayAttr(aliases)));
-    attributes.push_back(attr("scrimp.reason", builder.getStringAttr(parameter.reason)));
-    attributes.push_back(attr("scrimp.init", defaultInit(parameter)));
+      attributes.push_back(attr(ScrimpDialect::kAliases, builder.getStrArrayAttr(aliases)));
+    attributes.push_back(attr(ScrimpDialect::kReason, builder.getStringAttr(parameter.reason)));
+    attributes.push_back(attr(ScrimpDialect::kInit, defaultInit(parameter)));
     values.push_back(addArgument(parameter.name, type, attributes));
     (parameter.source ? given : absent) = true;
     if (parameter.role == Parameter::State && !isa<FloatType>(parameter.elementType))
@@ -418,7 +418,7 @@ LogicalResult Importer::addParameters() {
     graph.values[binding.value] = value;
   }
   if (!buffers.empty())
-    imported.module->getOperation()->setAttr("scrimp.buffers", builder.getArrayAttr(buffers));
+    imported.module->getOperation()->setAttr(ScrimpDialect::kBuffers, builder.getArrayAttr(buffers));
   return success();
 }
 

@@ -71,9 +71,10 @@ void onnx_import::markValidRanges(func::FuncOp function) {
     llvm::DenseSet<Value> seen;
     findRange(argument, range, seen);
     if (range.end != INT64_MAX)
-      function.setArgAttr(argument.getArgNumber(), "scrimp.valid", DenseI64ArrayAttr::get(context, {0, range.end}));
+      function.setArgAttr(argument.getArgNumber(), ScrimpDialect::kValid,
+                          DenseI64ArrayAttr::get(context, {0, range.end}));
     if (range.ignore)
-      function.setArgAttr(argument.getArgNumber(), "scrimp.ignore",
+      function.setArgAttr(argument.getArgNumber(), ScrimpDialect::kIgnore,
                           IntegerAttr::get(IntegerType::get(context, 64), *range.ignore));
   }
 }

@@ -104,27 +104,25 @@ private:
     StringRef kind = stringifySegment(block.segment);
     std::string location = userLocation(block.root.getLoc());
     auto argument = dyn_cast<BlockArgument>(block.root);
-    auto members =
-        argument ? function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "scrimp.members") : ArrayAttr();
+    auto bucket = argument ? function.getArgAttrOfType<BucketAttr>(argument.getArgNumber(), ScrimpDialect::kBucket)
+                           : BucketAttr();
     int64_t rest = block.bytes;
     llvm::DenseMap<int64_t, std::string> pieces;
-    if (members)
+    if (bucket)
       pieces = piecesOf(block.root, use, aliases);
     int64_t elementBytes = elementBytesOf(tensorType(block.root).getElementType());
-    for (Attribute entry : members ? members.getValue() : ArrayRef<Attribute>()) {
-      auto member = cast<DictionaryAttr>(entry);
-      auto shape = member.getAs<DenseI64ArrayAttr>("shape");
-      int64_t bytes = elementBytes * (shape ? productOf(shape) : 1);
-      auto piece = pieces.find(member.getAs<IntegerAttr>("offset").getInt() * elementBytes);
-      persistent.push_back({member.getAs<StringAttr>("name").getValue().str(),
-                            piece == pieces.end() ? location : piece->second, kind, bytes});
-      rest -= bytes;
-    }
+    if (bucket)
+      for (MemberAttr member : bucket.getTensors()) {
+        int64_t bytes = elementBytes * member.getNumElements();
+        auto piece = pieces.find(member.getOffset() * elementBytes);
+        persistent.push_back({member.getName().str(), piece == pieces.end() ? location : piece->second, kind, bytes});
+        rest -= bytes;
+      }
     std::string name = userNameOf(block.root);
     if (Operation *op = block.root.getDefiningOp())
       name = isProgramConstant(op) ? "constant " + name : block.key;
     if (rest > 0)
-      persistent.push_back({members ? "padding of " + name : name, location, kind, rest});
+      persistent.push_back({bucket ? "padding of " + name : name, location, kind, rest});
   }
 
   void setPeak(func::FuncOp function, const MemoryUse &use, int step) {
@@ -233,7 +231,7 @@ private:
 } // namespace
 
 FailureOr<Object> mlir::scrimp::buildMemoryReport(ModuleOp module) {
-  auto plan = module->getAttrOfType<DictionaryAttr>("scrimp.plan");
+  auto plan = module->getAttrOfType<DictionaryAttr>(ScrimpDialect::kPlan);
   if (!plan)
     return module.emitError() << "has no plan; run scrimp-plan-memory";
   return ReportBuilder(module, plan).build();

@@ -25,7 +25,7 @@ struct AnnotateBatch : scrimp::impl::AnnotateBatchBase<AnnotateBatch> {
         os << "whole";
       else
         llvm::interleaveComma(op.getResults(), os, [&](Value result) { os << analysis.getPlacement(result); });
-      op.setAttr("scrimp.batch", StringAttr::get(&getContext(), text));
+      op.setAttr(ScrimpDialect::kBatch, StringAttr::get(&getContext(), text));
     }
     for (const BatchAnalysis::Problem &problem : analysis.getProblems())
       problem.op->emitRemark() << problem.reason;

@@ -152,8 +152,8 @@ struct Autodiff : scrimp::impl::AutodiffBase<Autodiff> {
   Value addLossScale(func::FuncOp function, Type type) {
     Builder builder(&getContext());
     StringAttr name = builder.getStringAttr("loss_scale");
-    DictionaryAttr attributes = builder.getDictionaryAttr({builder.getNamedAttr(ScrimpDialect::kName, name),
-                                                           builder.getNamedAttr(ScrimpDialect::kScalar, name)});
+    DictionaryAttr attributes = builder.getDictionaryAttr(
+        {builder.getNamedAttr(ScrimpDialect::kName, name), builder.getNamedAttr(ScrimpDialect::kScalar, name)});
     (void)function.insertArgument(function.getNumArguments(), type, attributes, function.getLoc());
     return function.getArguments().back();
   }
@@ -180,7 +180,7 @@ struct Autodiff : scrimp::impl::AutodiffBase<Autodiff> {
     for (BlockArgument parameter : parameters) {
       StringAttr name = builder.getStringAttr(argumentName(function, parameter.getArgNumber()));
       if (Value gradient = reverse.gradientOf(parameter)) {
-        appendResult(function, gradient, "scrimp.gradient", name);
+        appendResult(function, gradient, ScrimpDialect::kGradient, name);
         any = true;
         continue;
       }

@@ -5,32 +5,25 @@
 using namespace mlir;
 using namespace mlir::scrimp;
 
-static std::string typeName(Type type) {
+/// What a part of a bucket is a multiple of, in bytes: as GPUs fetch memory and as their libraries want it.
+static constexpr int64_t kPartAlignment = 256;
+
+std::string Bucket::getName(StringRef state) const {
   std::string name;
-  llvm::raw_string_ostream(name) << type;
+  llvm::raw_string_ostream os(name);
+  os << "bucket." << block << (block.empty() ? "" : ".") << (isTrained() ? group : "frozen") << "." << state
+     << (state.empty() ? "" : ".") << elementType;
   return name;
 }
 
-void Bucket::layOut() {
-  SmallVector<BucketMember> ordered;
-  for (bool decay : {true, false})
-    llvm::copy_if(members, std::back_inserter(ordered), [=](const BucketMember &m) { return m.decay == decay; });
-  members = std::move(ordered);
-  int64_t offset = 0;
+void Bucket::layOut(int64_t parts) {
+  int64_t elementBytes = elementBytesOf(narrowest ? narrowest : elementType);
+  elements = 0;
   for (BucketMember &member : members) {
-    member.offset = offset;
-    offset += alignedElements(member);
+    member.offset = elements;
+    elements = llvm::alignTo(elements + member.type.getNumElements(), kAlignment / elementBytes);
   }
-}
-
-int64_t Bucket::size() const {
-  if (members.empty())
-    return 0;
-  return members.back().offset + alignedElements(members.back());
-}
-
-int64_t Bucket::alignedElements(const BucketMember &member) const {
-  return llvm::alignTo(member.type.getNumElements(), kAlignment / elementBytesOf(narrowest ? narrowest : elementType));
+  elements = llvm::alignTo(elements, kPartAlignment * parts / elementBytes);
 }
 
 const BucketMember *Bucket::find(StringRef name) const {
@@ -38,51 +31,39 @@ const BucketMember *Bucket::find(StringRef name) const {
   return found == members.end() ? nullptr : found;
 }
 
-/// {name, offset, shape} and what `extra` adds.
-static DictionaryAttr memberAttr(Builder &builder, const BucketMember &member, StringRef suffix,
-                                 ArrayRef<NamedAttribute> extra) {
-  SmallVector<NamedAttribute> entries(extra);
-  entries.push_back(builder.getNamedAttr("name", builder.getStringAttr(member.name + suffix)));
-  entries.push_back(builder.getNamedAttr("offset", builder.getI64IntegerAttr(member.offset)));
-  entries.push_back(builder.getNamedAttr("shape", builder.getDenseI64ArrayAttr(member.type.getShape())));
-  return builder.getDictionaryAttr(entries);
-}
-
-static DictionaryAttr bucketAttr(Builder &builder, const Twine &name, NamedAttribute role,
-                                 ArrayRef<Attribute> members) {
-  return builder.getDictionaryAttr({builder.getNamedAttr(ScrimpDialect::kName, builder.getStringAttr(name)), role,
-                                    builder.getNamedAttr("scrimp.members", builder.getArrayAttr(members))});
+DictionaryAttr Bucket::attributes(MLIRContext *context, StringRef state, NamedAttribute role,
+                                  ArrayRef<Attribute> entries) const {
+  Builder builder(context);
+  auto text = [&](StringRef value) { return value.empty() ? StringAttr() : builder.getStringAttr(value); };
+  auto layout = BucketAttr::get(context, text(block), text(group), elements, builder.getArrayAttr(entries));
+  return builder.getDictionaryAttr({builder.getNamedAttr(ScrimpDialect::kName, builder.getStringAttr(getName(state))),
+                                    role, builder.getNamedAttr(ScrimpDialect::kBucket, layout)});
 }
 
 DictionaryAttr Bucket::parameterAttributes(MLIRContext *context) const {
   Builder builder(context);
   SmallVector<Attribute> table;
-  for (const BucketMember &member : members) {
-    SmallVector<NamedAttribute> extra;
-    for (StringRef key : {"aliases", "init", "reason"})
-      if (Attribute value = member.attributes.get(("scrimp." + key).str()))
-        extra.push_back(builder.getNamedAttr(key, value));
-    if (kind == "trainable")
-      extra.push_back(builder.getNamedAttr("group", builder.getStringAttr(member.decay ? "decay" : "no_decay")));
-    table.push_back(memberAttr(builder, member, "", extra));
-  }
-  return bucketAttr(builder, "bucket." + kind + "." + typeName(elementType),
-                    builder.getNamedAttr(ScrimpDialect::kParam, builder.getStringAttr(kind)), table);
+  for (const BucketMember &member : members)
+    table.push_back(MemberAttr::get(context, builder.getStringAttr(member.name), member.offset,
+                                    builder.getDenseI64ArrayAttr(member.type.getShape()),
+                                    member.attributes.getAs<ArrayAttr>(ScrimpDialect::kAliases),
+                                    member.attributes.getAs<DictionaryAttr>(ScrimpDialect::kInit),
+                                    member.attributes.getAs<StringAttr>(ScrimpDialect::kReason)));
+  StringRef kind = isTrained() ? "trainable" : "frozen";
+  return attributes(context, "", builder.getNamedAttr(ScrimpDialect::kParam, builder.getStringAttr(kind)), table);
 }
 
 DictionaryAttr Bucket::stateAttributes(MLIRContext *context, StringRef state) const {
   Builder builder(context);
-  NamedAttribute zeros = builder.getNamedAttr(
-      "init", builder.getDictionaryAttr(builder.getNamedAttr("kind", builder.getStringAttr("zeros"))));
+  auto zeros = builder.getDictionaryAttr(builder.getNamedAttr("kind", builder.getStringAttr("zeros")));
   SmallVector<Attribute> table;
   for (const BucketMember &member : members)
-    table.push_back(memberAttr(builder, member, ("." + state).str(), zeros));
-  return bucketAttr(builder, "bucket." + state + "." + typeName(elementType),
-                    builder.getNamedAttr(ScrimpDialect::kState, builder.getUnitAttr()), table);
+    table.push_back(MemberAttr::get(context, builder.getStringAttr(member.name + "." + state), member.offset,
+                                    builder.getDenseI64ArrayAttr(member.type.getShape()), {}, zeros, {}));
+  return attributes(context, state, builder.getNamedAttr(ScrimpDialect::kState, builder.getUnitAttr()), table);
 }
 
-BlockArgument mlir::scrimp::appendArgument(func::FuncOp function, Type type, DictionaryAttr attributes,
-                                           Location loc) {
+BlockArgument mlir::scrimp::appendArgument(func::FuncOp function, Type type, DictionaryAttr attributes, Location loc) {
   (void)function.insertArgument(function.getNumArguments(), type, attributes, loc);
   return function.getArguments().back();
 }

@@ -13,21 +13,27 @@ struct BucketMember {
   std::string name;
   RankedTensorType type;
   DictionaryAttr attributes; // of the argument it was: aliases, init and reason go into the member table
-  bool decay;
-  int64_t offset = 0; // elements
+  int64_t offset = 0;        // elements
 };
 
-/// One argument that holds several parameters of one element type. Every member starts at a multiple of 64 bytes; the
-/// gaps hold zeros that nothing reads.
+/// One argument that holds the parameters of one block, element type and group. Every member starts at a multiple of 64
+/// bytes, the whole is a multiple of 256 bytes for each of the parts that it can be cut into; the gaps hold zeros that
+/// nothing reads.
 struct Bucket {
-  std::string kind; // "trainable" or "frozen"
+  std::string block; // the module that its members are of; empty: the rest
+  std::string group; // "decay" or "no_decay"; empty: nothing in it is updated
   Type elementType;
   SmallVector<BucketMember> members;
   Type narrowest = nullptr; // of states of the same layout, where that is narrower
 
-  /// Orders the members (those that decay first, else as added) and sets their offsets.
-  void layOut();
-  int64_t size() const;
+  bool isTrained() const { return !group.empty(); }
+  bool decays() const { return group == "decay"; }
+  /// "bucket.h.0.decay.f32"; of a state "bucket.h.0.decay.exp_avg.f32".
+  std::string getName(StringRef state = "") const;
+
+  /// Sets the members' offsets, and a size that `parts` equal parts of whole cache lines have.
+  void layOut(int64_t parts);
+  int64_t size() const { return elements; }
   const BucketMember *find(StringRef name) const;
 
   /// The argument's attributes for the parameters themselves.
@@ -36,7 +42,10 @@ struct Bucket {
   DictionaryAttr stateAttributes(MLIRContext *context, StringRef state) const;
 
 private:
-  int64_t alignedElements(const BucketMember &member) const;
+  DictionaryAttr attributes(MLIRContext *context, StringRef state, NamedAttribute role,
+                            ArrayRef<Attribute> members) const;
+
+  int64_t elements = 0;
 };
 
 /// Adds an argument after the others.

@@ -58,7 +58,7 @@ private:
     if (!function.getArgAttr(index, ScrimpDialect::kParam))
       return false;
     bool found = patterns.match(argumentName(function, index));
-    if (auto aliases = function.getArgAttrOfType<ArrayAttr>(index, "scrimp.aliases"))
+    if (auto aliases = function.getArgAttrOfType<ArrayAttr>(index, ScrimpDialect::kAliases))
       for (auto alias : aliases.getAsRange<StringAttr>())
         found |= patterns.match(alias);
     return found;

@@ -1,6 +1,7 @@
 // scrimp-optimizer: gradients become updates, parameters and their states become flat buckets. The rules themselves are
 // in UpdateRule.cpp, where updates stand in UpdateBuilder.cpp, the layout in Buckets.cpp.
 #include "UpdateBuilder.h"
+#include "scrimp/Analysis/Blocks.h"
 #include "scrimp/Transforms/Passes.h"
 
 #include "llvm/Support/GlobPattern.h"
@@ -48,7 +49,7 @@ public:
   /// Whether an entry covers the argument, by its name or one of its aliases.
   bool contains(func::FuncOp function, unsigned index) {
     SmallVector<std::string> names{argumentName(function, index)};
-    if (auto aliases = function.getArgAttrOfType<ArrayAttr>(index, "scrimp.aliases"))
+    if (auto aliases = function.getArgAttrOfType<ArrayAttr>(index, ScrimpDialect::kAliases))
       for (auto alias : aliases.getAsRange<StringAttr>())
         names.push_back(alias.str());
     bool exempt = false;
@@ -122,7 +123,7 @@ private:
     llvm::MapVector<StringRef, Value> gradients;
     llvm::BitVector erased(train.getNumResults());
     for (unsigned i = 0; i < train.getNumResults(); ++i)
-      if (auto name = train.getResultAttrOfType<StringAttr>(i, "scrimp.gradient")) {
+      if (auto name = train.getResultAttrOfType<StringAttr>(i, ScrimpDialect::kGradient)) {
         gradients[name.getValue()] = train.getBody().front().getTerminator()->getOperand(i);
         erased.set(i);
       }
@@ -130,12 +131,28 @@ private:
     return gradients;
   }
 
+  /// The block patterns; what matches no parameter may match an op (scrimp-rematerialize).
+  FailureOr<SmallVector<llvm::GlobPattern>> parseBlocks(Location loc) {
+    SmallVector<llvm::GlobPattern> patterns;
+    for (const std::string &text : blocks) {
+      auto pattern = llvm::GlobPattern::create(text);
+      if (!pattern)
+        return emitError(loc) << "block pattern '" << text << "': " << toString(pattern.takeError());
+      patterns.push_back(*pattern);
+    }
+    return patterns;
+  }
+
   LogicalResult makeBuckets(func::FuncOp train, const llvm::MapVector<StringRef, Value> &gradients,
                             SmallVectorImpl<Bucket> &buckets) {
     DecayExemptions exemptions;
     if (failed(exemptions.parse(noDecay, train.getLoc())))
       return failure();
-    SmallVector<Bucket> trainable, frozen;
+    FailureOr<SmallVector<llvm::GlobPattern>> patterns = parseBlocks(train.getLoc());
+    if (failed(patterns))
+      return failure();
+    SmallVector<bool> used(patterns->size());
+    SmallVector<Bucket> trained, frozen;
     for (BlockArgument argument : train.getArguments()) {
       unsigned index = argument.getArgNumber();
       if (!train.getArgAttr(index, ScrimpDialect::kParam))
@@ -143,54 +160,72 @@ private:
       auto type = tensorType(argument);
       std::string name = argumentName(train, index);
       // A trainable parameter without a gradient is never updated: it is kept like a frozen one.
-      bool updated = gradients.contains(name);
-      SmallVector<Bucket> &ofKind = updated ? trainable : frozen;
-      auto *bucket = llvm::find_if(ofKind, [&](const Bucket &b) { return b.elementType == type.getElementType(); });
+      bool isUpdated = gradients.contains(name);
+      StringRef group = !isUpdated ? "" : decay && !exemptions.contains(train, index) ? "decay" : "no_decay";
+      StringRef block = findBlockPrefix(name, *patterns, used);
+      SmallVector<Bucket> &ofKind = isUpdated ? trained : frozen;
+      auto *bucket = llvm::find_if(ofKind, [&](const Bucket &b) {
+        return b.block == block && b.group == group && b.elementType == type.getElementType();
+      });
       if (bucket == ofKind.end()) {
-        ofKind.push_back({updated ? "trainable" : "frozen", type.getElementType(), {}});
-        bucket = &ofKind.back();
+        bucket = &ofKind.emplace_back();
+        bucket->block = block;
+        bucket->group = group;
+        bucket->elementType = type.getElementType();
       }
-      bucket->members.push_back(
-          {name, type, train.getArgAttrDict(index), updated && !exemptions.contains(train, index) && decay});
+      bucket->members.push_back({name, type, train.getArgAttrDict(index)});
     }
     if (failed(exemptions.checkUsed(train.getLoc())))
       return failure();
-    llvm::append_range(buckets, trainable);
+    llvm::append_range(buckets, trained);
     llvm::append_range(buckets, frozen);
     for (Bucket &bucket : buckets) {
       if (states == "bf16")
         bucket.narrowest = BFloat16Type::get(&getContext());
-      bucket.layOut();
+      bucket.layOut(parts);
     }
     return success();
   }
 
-  void buildUpdates(func::FuncOp train, const UpdateRule &rule, ArrayRef<Bucket> buckets,
-                    ArrayRef<BlockArgument> whole, const llvm::MapVector<StringRef, Value> &gradients) {
+  void buildUpdates(func::FuncOp train, const UpdateRule &rule, ArrayRef<Bucket> buckets, ArrayRef<BlockArgument> whole,
+                    const llvm::MapVector<StringRef, Value> &gradients) {
     // The gradient of a sum of a product can be another parameter itself, and a graph may return one: their bytes are
     // overwritten, so these few are copied.
     auto isUpdated = [&](Value value) {
       Value root = aliasRoot(value);
-      return llvm::any_of(llvm::zip(buckets, whole), [&](auto pair) {
-        return std::get<0>(pair).kind == "trainable" && std::get<1>(pair) == root;
-      });
+      return llvm::any_of(llvm::zip(buckets, whole),
+                          [&](auto pair) { return std::get<0>(pair).isTrained() && std::get<1>(pair) == root; });
     };
     Operation *terminator = train.getBody().front().getTerminator();
     OpBuilder builder(terminator);
     for (OpOperand &operand : terminator->getOpOperands())
       if (isUpdated(operand.get()))
         operand.set(copyExactly(builder, operand.get().getLoc(), operand.get()));
+    auto own = [&](Value gradient) {
+      if (!isUpdated(gradient))
+        return gradient;
+      builder.setInsertionPointAfterValue(gradient);
+      return copyExactly(builder, gradient.getLoc(), gradient);
+    };
     SmallVector<Update> updates;
-    for (auto [name, gradient] : gradients)
-      for (auto [index, bucket] : llvm::enumerate(buckets))
-        if (const BucketMember *member = bucket.find(name)) {
-          Value owned = gradient;
-          if (isUpdated(gradient)) {
-            builder.setInsertionPointAfterValue(gradient);
-            owned = copyExactly(builder, gradient.getLoc(), gradient);
-          }
-          updates.push_back({&bucket, member, static_cast<unsigned>(index), owned, updates.size()});
-        }
+    for (auto [index, bucket] : llvm::enumerate(buckets)) {
+      if (!bucket.isTrained())
+        continue;
+      if (wholeBuckets) {
+        SmallVector<Value> ofBucket;
+        for (const BucketMember &member : bucket.members)
+          ofBucket.push_back(own(gradients.find(member.name)->second));
+        updates.push_back({&bucket, static_cast<unsigned>(index), bucket.getName(), 0, bucket.size(), bucket.members,
+                           packGradients(bucket, ofBucket), updates.size()});
+        continue;
+      }
+      for (const BucketMember &member : bucket.members)
+        updates.push_back({&bucket, static_cast<unsigned>(index), member.name, member.offset,
+                           member.type.getNumElements(), member, own(gradients.find(member.name)->second), 0});
+    }
+    for (Update &update : updates)
+      if (!wholeBuckets)
+        update.position = std::distance(gradients.begin(), gradients.find(update.name));
     // A loss whose scaled gradients overflow is to change nothing.
     UpdateOptions options{clipGradNorm, clipGradNorm || waitForNorm || lossScale, lossScale};
     if (states == "bf16")
@@ -199,6 +234,36 @@ private:
     Value norm = update.build(updates);
     insertOutput(train, norm, "grad_norm", options.wait);
     update.pack();
+  }
+
+  /// The gradients of all members in a bucket of their own: each is computed at its place there.
+  static Value packGradients(const Bucket &bucket, ArrayRef<Value> gradients) {
+    Operation *last = nullptr;
+    for (Value gradient : gradients)
+      if (Operation *op = gradient.getDefiningOp(); op && (!last || last->isBeforeInBlock(op)))
+        last = op;
+    OpBuilder builder(bucket.elementType.getContext());
+    if (last)
+      builder.setInsertionPointAfter(last);
+    else
+      builder.setInsertionPointToStart(Value(gradients.front()).getParentBlock());
+    Location loc = NameLoc::get(builder.getStringAttr(bucket.getName("gradient")));
+    Value whole = splatConstant(
+        builder, loc, RankedTensorType::get({bucket.size()}, tensorType(gradients.front()).getElementType()), 0);
+    llvm::SmallPtrSet<Value, 8> placed;
+    for (auto [member, found] : llvm::zip(bucket.members, gradients)) {
+      Value gradient = found;
+      // What is computed elsewhere, or for another member too, has to be written once more.
+      Value root = aliasRoot(gradient);
+      bool isOwn = root.getDefiningOp() && !matchPattern(root, m_Constant()) && placed.insert(root).second &&
+                   bytesOf(root) == bytesOf(gradient);
+      if (!isOwn)
+        gradient = copyExactly(builder, gradient.getLoc(), gradient);
+      Value flat = reshapeTo(builder, loc, gradient, {member.type.getNumElements()});
+      if (member.type.getNumElements())
+        whole = PackOp::create(builder, loc, whole, flat, member.offset);
+    }
+    return whole;
   }
 
   /// Adds an output after the others and before the updates; with `isGate` no update may come before it.

@@ -138,20 +138,21 @@ struct PlanMemory : scrimp::impl::PlanMemoryBase<PlanMemory> {
       return bases[place.storage] + place.offset;
     };
     for (BlockArgument argument : plan.function.getArguments())
-      plan.function.setArgAttr(argument.getArgNumber(), "scrimp.offset", builder.getI64IntegerAttr(offsetOf(argument)));
+      plan.function.setArgAttr(argument.getArgNumber(), ScrimpDialect::kOffset,
+                               builder.getI64IntegerAttr(offsetOf(argument)));
     for (Operation *op : plan.use.ops) {
       if (isViewLike(op) || op->hasTrait<OpTrait::IsTerminator>())
         continue;
       if (auto body = dyn_cast<BodyOp>(op)) {
         SmallVector<int64_t> own =
             llvm::map_to_vector(getOwnArguments(body), [&](BlockArgument argument) { return offsetOf(argument); });
-        op->setAttr("scrimp.body_offsets", builder.getDenseI64ArrayAttr(own));
+        op->setAttr(ScrimpDialect::kBodyOffsets, builder.getDenseI64ArrayAttr(own));
       }
       SmallVector<int64_t> offsets = llvm::map_to_vector(op->getResults(), [&](Value v) { return offsetOf(v); });
-      op->setAttr("scrimp.offsets", builder.getDenseI64ArrayAttr(offsets));
-      op->removeAttr("scrimp.workspace");
+      op->setAttr(ScrimpDialect::kOffsets, builder.getDenseI64ArrayAttr(offsets));
+      op->removeAttr(ScrimpDialect::kWorkspace);
       if (auto it = workspaces.find(op); it != workspaces.end())
-        op->setAttr("scrimp.workspace", builder.getDenseI64ArrayAttr(it->second));
+        op->setAttr(ScrimpDialect::kWorkspace, builder.getDenseI64ArrayAttr(it->second));
     }
   }
 
@@ -169,11 +170,11 @@ struct PlanMemory : scrimp::impl::PlanMemoryBase<PlanMemory> {
           {builder.getNamedAttr("name", builder.getStringAttr(stringifySegment(static_cast<Segment>(s)))),
            number("offset", segmentOffsets[s]), number("bytes", end - segmentOffsets[s])}));
     }
-    getOperation()->setAttr("scrimp.plan",
-                            builder.getDictionaryAttr(
-                                {number("arena_bytes", getArenaBytes()), number("lower_bound_bytes", lowerBound),
-                                 number("alignment", kAlignment), number("workers", workers),
-                                 builder.getNamedAttr("segments", builder.getArrayAttr(segments))}));
+    getOperation()->setAttr(
+        ScrimpDialect::kPlan,
+        builder.getDictionaryAttr({number("arena_bytes", getArenaBytes()), number("lower_bound_bytes", lowerBound),
+                                   number("alignment", kAlignment), number("workers", workers),
+                                   builder.getNamedAttr("segments", builder.getArrayAttr(segments))}));
   }
 
   /// Reports the largest of what is live at the peak if all of it does not fit.

@@ -68,7 +68,7 @@ void PrecisionPlan::findLate(func::FuncOp function) {
   Block &block = function.getBody().front();
   DenseSet<Operation *> beforeContraction;
   for (OpOperand &operand : block.getTerminator()->getOpOperands())
-    if (!function.getResultAttr(operand.getOperandNumber(), "scrimp.gradient"))
+    if (!function.getResultAttr(operand.getOperandNumber(), ScrimpDialect::kGradient))
       if (Operation *producer = operand.get().getDefiningOp())
         forward.insert(producer);
   for (Operation &op : llvm::reverse(block.without_terminator()))

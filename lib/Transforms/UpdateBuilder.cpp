@@ -49,7 +49,7 @@ UpdateBuilder::UpdateBuilder(func::FuncOp function, const UpdateRule &rule, Arra
       scalars[name] = argument;
   for (const Bucket &bucket : buckets) {
     SmallVector<BlockArgument> &ofBucket = states.emplace_back();
-    if (bucket.kind != "trainable")
+    if (!bucket.isTrained())
       continue;
     // f16 and bf16 parameters keep their states, unless told otherwise, and compute their update, in f32.
     Type computeType = getComputeType(bucket.elementType);
@@ -125,8 +125,7 @@ Operation *UpdateBuilder::earliestPlace(const Update &update) {
   Operation *after = update.gradient.getDefiningOp();
   for (Operation *user : whole[update.bucketIndex].getUsers())
     if (auto view = dyn_cast<ViewOp>(user))
-      if (static_cast<int64_t>(view.getOffset()) == update.member->offset &&
-          view.getY().getType() == update.member->type)
+      if (int64_t offset = view.getOffset(); offset >= update.begin && offset < update.begin + update.size)
         after = later(later(after, view), lastReader(view));
   return after;
 }
@@ -134,13 +133,13 @@ Operation *UpdateBuilder::earliestPlace(const Update &update) {
 /// Layers are named after their parameter, so that reports of updates are too.
 Location UpdateBuilder::locationOf(const Update &update) {
   MLIRContext *context = function.getContext();
-  Location name = NameLoc::get(StringAttr::get(context, update.member->name));
+  Location name = NameLoc::get(StringAttr::get(context, update.name));
   return FusedLoc::get({name}, StringAttr::get(context, "update"), context);
 }
 
 /// squares + |gradient|^2 (null: 0), checked.
 Value UpdateBuilder::addSquares(OpBuilder &builder, const Update &update, Value squares) {
-  if (update.member->type.getNumElements() == 0)
+  if (update.size == 0)
     return squares;
   Location loc = locationOf(update);
   Value sums = SumSquaresOp::create(builder, loc, flat(builder, loc, update.gradient));
@@ -152,7 +151,7 @@ Value UpdateBuilder::addSquares(OpBuilder &builder, const Update &update, Value 
   else if (loss)
     sum = AfterOp::create(builder, loc, sum.getType(), sum, loss);
   // The first parameter after which the sum is not finite is the first whose gradient is not.
-  return CheckFiniteOp::create(builder, loc, sum.getType(), sum, update.member->name);
+  return CheckFiniteOp::create(builder, loc, sum.getType(), sum, update.name);
 }
 
 /// min(clip_norm / (norm + 1e-6), 1) of torch.nn.utils.clip_grad_norm_; a NaN stays one.
@@ -177,23 +176,33 @@ BlockArgument UpdateBuilder::scalarArgument(StringRef name, Type type) {
   return argument;
 }
 
-/// `value` as what is kept of it until the next step: in bf16, where a step may be far less than half of the last digit,
-/// rounded by chance. The draws are those of the tensor `name` and of the element's place in it.
-Value UpdateBuilder::store(OpBuilder &builder, Location loc, Value value, RankedTensorType type, StringRef name) {
+/// `value` as what is kept of it until the next step: in bf16, where a step may be far less than half of the last
+/// digit, rounded by chance. The draws are those of the tensor's name and of the element's place in it, wherever it
+/// lies.
+Value UpdateBuilder::store(OpBuilder &builder, const Update &update, Value value, RankedTensorType type,
+                           StringRef state) {
+  Location loc = locationOf(update);
   if (!type.getElementType().isBF16() || !tensorType(value).getElementType().isF32())
     return castToType(builder, loc, value, type);
   Type integer = builder.getI64Type();
+  SmallVector<int64_t> begins, keys;
+  for (const BucketMember &member : update.members) {
+    begins.push_back(member.offset - update.begin);
+    keys.push_back(keyOf(member.name + (state.empty() ? "" : "." + state.str())));
+  }
   return StochasticRoundOp::create(builder, loc, type, value, scalarArgument("seed", integer),
                                    scalarArgument("step", integer), scalarArgument("sample_base", integer),
-                                   /*origin=*/Value(), keyOf(name), /*batch_dim=*/-1, /*samples=*/1,
-                                   /*whole=*/DenseI64ArrayAttr());
+                                   /*origin=*/Value(), keys.front(), /*batch_dim=*/-1, /*samples=*/1,
+                                   /*whole=*/DenseI64ArrayAttr(),
+                                   keys.size() > 1 ? builder.getDenseI64ArrayAttr(begins) : nullptr,
+                                   keys.size() > 1 ? builder.getDenseI64ArrayAttr(keys) : nullptr);
 }
 
 /// `coefficient` (rank 0) scales the gradient; null: 1.
 void UpdateBuilder::buildUpdate(OpBuilder &builder, const Update &update, Value coefficient) {
   Location loc = locationOf(update);
-  int64_t offset = update.member->offset;
-  auto flatType = RankedTensorType::get({update.member->type.getNumElements()}, update.member->type.getElementType());
+  int64_t offset = update.begin;
+  auto flatType = RankedTensorType::get({update.size}, update.bucket->elementType);
   auto computeType = flatType.clone(getComputeType(flatType.getElementType()));
   auto spread = [&](Value scalar) {
     Value typed = castToType(builder, loc, scalar, computeType.clone(ArrayRef<int64_t>()));
@@ -207,14 +216,13 @@ void UpdateBuilder::buildUpdate(OpBuilder &builder, const Update &update, Value 
   GraphExpr parameter = compute(ViewOp::create(builder, loc, flatType, bucket, offset));
   SmallVector<GraphExpr> newStates;
   for (BlockArgument state : states[update.bucketIndex])
-    newStates.push_back(compute(ViewOp::create(
-        builder, loc, computeType.clone(tensorType(state).getElementType()), state, offset)));
-  GraphExpr newParameter = rule.build(parameter, gradient, newStates, update.member->decay,
+    newStates.push_back(
+        compute(ViewOp::create(builder, loc, computeType.clone(tensorType(state).getElementType()), state, offset)));
+  GraphExpr newParameter = rule.build(parameter, gradient, newStates, update.bucket->decays(),
                                       [&](StringRef name) { return spread(scalarArgument(name)); });
-  pieces[bucket].emplace_back(offset, store(builder, loc, newParameter.value, flatType, update.member->name));
+  pieces[bucket].emplace_back(offset, store(builder, update, newParameter.value, flatType, ""));
   for (auto [state, value, name] : llvm::zip(states[update.bucketIndex], newStates, rule.getStateNames())) {
     RankedTensorType type = computeType.clone(tensorType(state).getElementType());
-    pieces[state].emplace_back(offset,
-                               store(builder, loc, value.value, type, update.member->name + "." + name.str()));
+    pieces[state].emplace_back(offset, store(builder, update, value.value, type, name));
   }
 }

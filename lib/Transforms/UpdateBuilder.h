@@ -7,12 +7,14 @@
 
 namespace mlir::scrimp {
 
-/// A parameter that is updated, and everything its update reads.
+/// Elements [begin, begin + size) of a bucket, one member or all, and everything that their update reads.
 struct Update {
   const Bucket *bucket;
-  const BucketMember *member;
   unsigned bucketIndex;
-  Value gradient;
+  std::string name; // for reports
+  int64_t begin, size;
+  ArrayRef<BucketMember> members;
+  Value gradient;             // of `size` elements
   size_t position;            // among the gradients
   Operation *after = nullptr; // the last op that must come before the update
 };
@@ -45,7 +47,7 @@ private:
   Value clipCoefficient(OpBuilder &builder, Location loc, Value norm);
   void buildUpdate(OpBuilder &builder, const Update &update, Value coefficient);
   BlockArgument scalarArgument(StringRef name, Type type = nullptr);
-  Value store(OpBuilder &builder, Location loc, Value value, RankedTensorType type, StringRef name);
+  Value store(OpBuilder &builder, const Update &update, Value value, RankedTensorType type, StringRef state);
   Location locationOf(const Update &update);
 
   func::FuncOp function;
@@ -53,7 +55,7 @@ private:
   ArrayRef<BlockArgument> whole;
   UpdateOptions options;
   Block &block;
-  Value loss; // null without one
+  Value loss;                                     // null without one
   Type scalarType;                                // of hyperparameters
   SmallVector<SmallVector<BlockArgument>> states; // per bucket
   llvm::StringMap<BlockArgument> scalars;

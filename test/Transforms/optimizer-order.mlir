@@ -2,7 +2,7 @@
 
 // y = s * (x w): the gradient of s is ready before that of (x w) is, which still reads the old s. The update of s
 // waits for this last reader.
-// CHECK:      %[[S:.*]] = scrimp.view %[[P:.*]] at 16 : tensor<32xf32> -> tensor<2xf32>
+// CHECK:      %[[S:.*]] = scrimp.view %[[P:.*]] at 16 : tensor<64xf32> -> tensor<2xf32>
 // CHECK:      %[[XW:.*]] = scrimp.mul %{{.*}}, %{{.*}} : tensor<2xf32>
 // CHECK:      scrimp.tanh
 // CHECK:      %[[DS:.*]] = scrimp.mul %[[DY:.*]], %[[XW]] : tensor<2xf32>

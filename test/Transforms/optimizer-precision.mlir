@@ -11,9 +11,9 @@
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<1x3xf32>
 // CHECK-SAME: %[[SEED:[a-z0-9]+]]: tensor<i64> {scrimp.name = "seed", scrimp.scalar = "seed"},
 // CHECK-SAME: %[[SCALE:[a-z0-9]+]]: tensor<f32> {scrimp.name = "loss_scale", scrimp.scalar = "loss_scale"},
-// CHECK-SAME: tensor<64xbf16> {scrimp.members = [{group = "decay", name = "w", offset = 0 : i64, shape = array<i64: 3, 1>}, {group = "decay", name = "v", offset = 32 : i64
-// CHECK-SAME: tensor<64xbf16> {{.*}}name = "w.exp_avg"
-// CHECK-SAME: tensor<64xbf16> {{.*}}name = "w.exp_avg_sq"
+// CHECK-SAME: tensor<128xbf16> {scrimp.bucket = #scrimp.bucket<group = "decay", elements = 128, members = [#scrimp.member<name = "w", offset = 0, shape = [3, 1]>, #scrimp.member<name = "v", offset = 32, shape = []>
+// CHECK-SAME: tensor<128xbf16> {{.*}}name = "w.exp_avg"
+// CHECK-SAME: tensor<128xbf16> {{.*}}name = "w.exp_avg_sq"
 // CHECK-SAME: %[[UNSCALE:[a-z0-9]+]]: tensor<f32> {scrimp.name = "unscale", scrimp.scalar = "unscale"}
 // CHECK-SAME: %[[STEP:[a-z0-9]+]]: tensor<i64> {scrimp.name = "step", scrimp.scalar = "step"}
 // CHECK-SAME: tensor<f64> {scrimp.gate, scrimp.output = "grad_norm"}

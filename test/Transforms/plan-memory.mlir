@@ -44,8 +44,8 @@ module {
 // CHECK-SAME: {bytes = 0 : i64, name = "activations", offset = 320 : i64}
 module {
   func.func @train(%x: tensor<8xf32> {scrimp.name = "x", scrimp.input = 0 : i64},
-                   %p: tensor<16xf32> {scrimp.name = "bucket", scrimp.param = "trainable", scrimp.members = []},
-                   %m: tensor<16xf32> {scrimp.name = "state", scrimp.state, scrimp.members = []})
+                   %p: tensor<16xf32> {scrimp.name = "bucket", scrimp.param = "trainable", scrimp.bucket = #scrimp.bucket<elements = 16, members = []>},
+                   %m: tensor<16xf32> {scrimp.name = "state", scrimp.state, scrimp.bucket = #scrimp.bucket<elements = 16, members = []>})
       -> (tensor<16xf32> {scrimp.updates = 1 : i64}, tensor<16xf32> {scrimp.updates = 2 : i64}) {
     %p0 = scrimp.view %p at 0 : tensor<16xf32> -> tensor<8xf32>
     %p1 = scrimp.view %p at 8 : tensor<16xf32> -> tensor<8xf32>
@@ -79,7 +79,7 @@ module {
   }
   // CHECK: @eval({{.*}}scrimp.name = "x", scrimp.offset = 128{{.*}}scrimp.name = "bucket", scrimp.offset = 0
   func.func @eval(%x: tensor<8xf32> {scrimp.name = "x", scrimp.input = 0 : i64},
-                  %p: tensor<16xf32> {scrimp.name = "bucket", scrimp.param = "trainable", scrimp.members = []})
+                  %p: tensor<16xf32> {scrimp.name = "bucket", scrimp.param = "trainable", scrimp.bucket = #scrimp.bucket<elements = 16, members = []>})
       -> tensor<8xf32> {
     %p1 = scrimp.view %p at 8 : tensor<16xf32> -> tensor<8xf32>
     // CHECK: scrimp.add {{.*}}scrimp.offsets = array<i64: 192>

@@ -61,7 +61,7 @@ static FailureOr<HostTensor> readParameter(const ImportedModel &model, Dictionar
   HostTensor value(type);
   auto source = model.weights.find(name);
   if (source == model.weights.end()) {
-    auto init = attributes.getAs<DictionaryAttr>("scrimp.init");
+    auto init = attributes.getAs<DictionaryAttr>(ScrimpDialect::kInit);
     StringRef kind = init ? init.getAs<StringAttr>("kind").getValue() : "";
     if (kind != "zeros" && kind != "ones")
       return fail("'" + name + "' has no value in the file");

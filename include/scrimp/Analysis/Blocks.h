@@ -15,6 +15,11 @@ using BlockNumbers = SmallVector<int>;
 /// Empty where the name has none.
 StringRef moduleScopeOf(StringRef name);
 
+/// The module that a name belongs to, as blocks go: up to the first part of the scope that is a number ("h.0" of
+/// "h.0.attn.weight"), or with patterns the shortest prefix that one matches; `used[i]` is set where pattern i did.
+/// Empty if there is none.
+StringRef findBlockPrefix(StringRef scope, ArrayRef<llvm::GlobPattern> patterns, MutableArrayRef<bool> used);
+
 /// What the ops before one leave to those from it on.
 struct Crossing {
   int64_t values = 0, bytes = 0;

@@ -62,7 +62,7 @@ struct MemoryUse {
 /// model allows. What comes from outside of a body and is read in it lives until the body's end, for the iterations to
 /// come; what is made in the body lives there.
 ///
-/// Which segment: parameters are arguments with scrimp.param, states without scrimp.members (running statistics) and
+/// Which segment: parameters are arguments with scrimp.param, states without scrimp.bucket (running statistics) and
 /// constants; optimizer_state the other states; inputs all other arguments and results with scrimp.output. Of the
 /// transient values those are gradients that an op reads which writes a trainable parameter or its optimizer state,
 /// with as many elements as what it writes.

@@ -348,8 +348,12 @@ def Scrimp_StochasticRoundOp : Scrimp_RandomOp<"stochastic_round", 40, [AllShape
     Of the two neighbours in bf16 the farther from 0 is taken with a probability of the distance from the other, in 65536ths
     of a bf16 step: where the upper 16 random bits added to x's lower 16 carry. What bf16 holds, infinities and NaN stay.
     Sums of many small steps come out right where rounding to nearest would lose each of them (arXiv:2010.06192).
+
+    Where x, or the whole that it is a piece of, is several tensors behind one another, tensor i begins at element `begins`[i]
+    and draws with `keys`[i] what it would draw alone.
   }];
-  let arguments = !con((ins StaticShapeTensorOf<[F32]>:$x), randomArguments);
+  let arguments = !con((ins StaticShapeTensorOf<[F32]>:$x), randomArguments,
+                       (ins OptionalAttr<DenseI64ArrayAttr>:$begins, OptionalAttr<DenseI64ArrayAttr>:$keys));
   let results = (outs StaticShapeTensorOf<[BF16]>:$y);
   let assemblyFormat = [{
     $x `,` $seed `,` $step `,` $sample_base (`origin` `(` $origin^ `:` type($origin) `)`)? attr-dict `:` type($x)

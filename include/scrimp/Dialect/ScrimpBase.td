@@ -20,19 +20,37 @@ def Scrimp_Dialect : Dialect {
 
     Function arguments carry their role in attributes: `scrimp.name` (the model's name), and one of `scrimp.input` (the
     batch dimension, or -1), `scrimp.param` ("trainable" or "frozen"), `scrimp.state` (kept across steps, updated by
-    the graph), `scrimp.scalar` (a value that the runtime computes before each step: "lr", "step", ...). Results:
-    `scrimp.output` (a value that the host reads: "loss", "grad_norm"), `scrimp.gate` (beside it: no argument is updated
-    before this value is known; holds for the loss anyway), `scrimp.updates` (the index of the argument that this result
-    replaces, in its very bytes).
+    the graph), `scrimp.scalar` (a value that the runtime computes before each step: "lr", "step", ...). Beside it,
+    `scrimp.aliases` (further names), `scrimp.init` ({kind, a, b}: its first value), `scrimp.reason` (why it has the
+    role), `scrimp.bucket` (what lies in it), of an input `scrimp.valid` ([begin, end) of what its elements may be) and
+    `scrimp.ignore` (one more that they may be). Results: `scrimp.output` (a value that the host reads: "loss",
+    "grad_norm"), `scrimp.gate` (beside it: no argument is updated before this value is known; holds for the loss
+    anyway), `scrimp.updates` (the index of the argument that this result replaces, in its very bytes), `scrimp.gradient`
+    (the name of the parameter whose gradient it is).
+
+    The plan is written to `scrimp.plan` (module), `scrimp.offset` (arguments) and `scrimp.offsets`, `scrimp.body_offsets`
+    and `scrimp.workspace` (ops); codegen adds `scrimp.symbol`, `scrimp.units` and `scrimp.grain`. The dialect verifies
+    that there are no others and that each has its type.
   }];
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
   let hasConstantMaterializer = 1;
   let useDefaultAttributePrinterParser = 1;
   let extraClassDeclaration = [{
     void registerAttributes();
     static constexpr llvm::StringLiteral kName = "scrimp.name", kInput = "scrimp.input", kParam = "scrimp.param",
                                          kState = "scrimp.state", kScalar = "scrimp.scalar",
-                                         kOutput = "scrimp.output", kGate = "scrimp.gate",
-                                         kUpdates = "scrimp.updates";
+                                         kAliases = "scrimp.aliases", kInit = "scrimp.init", kReason = "scrimp.reason",
+                                         kBucket = "scrimp.bucket", kValid = "scrimp.valid", kIgnore = "scrimp.ignore",
+                                         kOffset = "scrimp.offset", kOutput = "scrimp.output", kGate = "scrimp.gate",
+                                         kUpdates = "scrimp.updates", kGradient = "scrimp.gradient";
+    static constexpr llvm::StringLiteral kPlan = "scrimp.plan", kOffsets = "scrimp.offsets",
+                                         kBodyOffsets = "scrimp.body_offsets", kWorkspace = "scrimp.workspace",
+                                         kSymbol = "scrimp.symbol", kUnits = "scrimp.units", kGrain = "scrimp.grain",
+                                         kBuffers = "scrimp.buffers", kUnusedInputs = "scrimp.unused_inputs",
+                                         kBatch = "scrimp.batch", kMap = "scrimp.map", kParallel = "scrimp.parallel",
+                                         kInnerIndex = "scrimp.inner_index", kScaled = "scrimp.scaled";
   }];
 }
 

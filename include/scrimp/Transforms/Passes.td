@@ -118,9 +118,10 @@ def MixedPrecision : Pass<"scrimp-mixed-precision", "::mlir::ModuleOp"> {
 def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
   let summary = "Turn gradients into updates of flat buckets";
   let description = [{
-    Parameters become flat buckets, one per element type for those that are updated and one for the others (frozen, or
-    without a gradient), which have no state: arguments `bucket.trainable.f32` with a table `scrimp.members` of {name,
-    offset (elements, a multiple of 64 bytes), shape, group, aliases, init, reason}; members that decay come first. The
+    Parameters become flat buckets, one for each block of the model (the module up to the first number in the parameter's name, or
+    what `block` matches; the rest has one too), element type and group: those that decay, those that do not, and those
+    that are not updated (frozen, or without a gradient), which have no state. They are arguments `bucket.h.0.decay.f32`
+    with `scrimp.bucket`, a table of members, each at a multiple of 64 bytes; the whole is one of 256 bytes x `parts`. The
     states of a bucket ("exp_avg", ...) are buckets of the same layout, initially 0, in f32 for f16 and bf16, or in bf16
     with `states=bf16`. What is kept in bf16 is rounded by chance (scrimp.stochastic_round), keyed by seed, step, name and
     element. Parameters are read through scrimp.view and replaced through scrimp.pack. @eval, if there, reads the same buckets.
@@ -138,6 +139,9 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
     over every element of every gradient once; squares are summed in f64 in the order of the updates. The sum is checked (scrimp.check_finite) after each
     parameter, which tells the first whose gradient is not finite.
 
+    With `whole-buckets` a bucket is updated at once, when its last gradient is there, and the gradients have a bucket of the
+    same layout: what ranks reduce and share out.
+
     Requires: @train from scrimp-autodiff (results with scrimp.gradient).
     Ensures: no scrimp.gradient is left; results are outputs, then updates of states and buckets; no op reads a piece of
     a bucket after the op that computes the piece's new value.
@@ -146,6 +150,9 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
     Example: test/Transforms/optimizer.mlir
   }];
   let options = [
+    ListOption<"blocks", "block", "std::string", "modules that are blocks: patterns">,
+    Option<"parts", "parts", "int64_t", "1", "equal parts that a bucket can be cut into">,
+    Option<"wholeBuckets", "whole-buckets", "bool", "false", "update all members of a bucket at once">,
     Option<"kind", "kind", "std::string", [{"adamw"}], "sgd, adam or adamw">,
     Option<"momentum", "momentum", "bool", "false", "sgd: keep a momentum buffer (scalars momentum, one_minus_dampening)">,
     Option<"nesterov", "nesterov", "bool", "false", "sgd: Nesterov momentum">,

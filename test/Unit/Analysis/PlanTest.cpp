@@ -195,7 +195,7 @@ struct Plan : testing::Test {
   }
 
   int64_t planned(ModuleOp module, StringRef name) {
-    return cast<IntegerAttr>(module->getAttrOfType<DictionaryAttr>("scrimp.plan").get(name)).getInt();
+    return cast<IntegerAttr>(module->getAttrOfType<DictionaryAttr>(ScrimpDialect::kPlan).get(name)).getInt();
   }
 
   MLIRContext context;
@@ -240,7 +240,8 @@ static bool isUsedUp(Value value) {
   });
 }
 
-/// Whether all that is in the block is needed from its first op to its last; the number of an iteration is written anew.
+/// Whether all that is in the block is needed from its first op to its last; the number of an iteration is written
+/// anew.
 static bool isLiveThroughout(const TransientBlock &block) {
   return isa<OpResult>(block.tenants[0].root) && !isUsedUp(block.tenants[0].root);
 }
@@ -264,13 +265,15 @@ TEST_F(Plan, VerifierNoticesAnyOverlap) {
     llvm::shuffle(pairs.begin(), pairs.end(), std::mt19937(seed));
     for (auto [a, b] : ArrayRef(pairs).take_front(10)) {
       auto x = cast<OpResult>(a->tenants[0].root), y = cast<OpResult>(b->tenants[0].root);
-      auto offsetsOf = [](OpResult r) { return r.getOwner()->getAttrOfType<DenseI64ArrayAttr>("scrimp.offsets"); };
+      auto offsetsOf = [](OpResult r) {
+        return r.getOwner()->getAttrOfType<DenseI64ArrayAttr>(ScrimpDialect::kOffsets);
+      };
       DenseI64ArrayAttr before = offsetsOf(y);
       SmallVector<int64_t> offsets(before.asArrayRef());
       offsets[y.getResultNumber()] = offsetsOf(x)[x.getResultNumber()];
-      y.getOwner()->setAttr("scrimp.offsets", DenseI64ArrayAttr::get(&context, offsets));
+      y.getOwner()->setAttr(ScrimpDialect::kOffsets, DenseI64ArrayAttr::get(&context, offsets));
       EXPECT_TRUE(failed(verifyPlan(*module))) << seed;
-      y.getOwner()->setAttr("scrimp.offsets", before);
+      y.getOwner()->setAttr(ScrimpDialect::kOffsets, before);
       ++broken;
     }
     EXPECT_TRUE(succeeded(verifyPlan(*module)));
@@ -307,7 +310,7 @@ TEST_F(Plan, VerifierFindsWhatOneIterationSpoilsForTheNext) {
   std::map<std::string, Operation *> ops;
   module->walk([&](Operation *op) { ops[userNameOf(op)] = op; });
   auto loop = cast<AccumulateOp>(ops.at("scrimp.accumulate"));
-  auto offsetOf = [&](Operation *op) { return op->getAttrOfType<DenseI64ArrayAttr>("scrimp.offsets")[0]; };
+  auto offsetOf = [&](Operation *op) { return op->getAttrOfType<DenseI64ArrayAttr>(ScrimpDialect::kOffsets)[0]; };
   auto expectFault = [&](Operation *op, StringRef attribute, int64_t offset, const std::string &message) {
     Attribute before = op->getAttr(attribute);
     op->setAttr(attribute, DenseI64ArrayAttr::get(&context, offset));
@@ -320,19 +323,19 @@ TEST_F(Plan, VerifierFindsWhatOneIterationSpoilsForTheNext) {
   // The accumulator and what is yielded are one place.
   EXPECT_EQ(offsetOf(ops.at("last")), sum);
   // Written after the factor's only reader: the next iteration finds it.
-  expectFault(ops.at("late"), "scrimp.offsets", factor, "reads 'factor' after 'late' has been written over it");
+  expectFault(ops.at("late"), ScrimpDialect::kOffsets, factor, "reads 'factor' after 'late' has been written over it");
   // Written before the accumulator is read.
-  expectFault(ops.at("product"), "scrimp.offsets", sum,
+  expectFault(ops.at("product"), ScrimpDialect::kOffsets, sum,
               "reads 'scrimp.reduce' after 'product' has been written over it");
   // The number of the iteration, written before each.
-  expectFault(loop, "scrimp.body_offsets", factor,
+  expectFault(loop, ScrimpDialect::kBodyOffsets, factor,
               "reads 'factor' after 'iteration of scrimp.accumulate' has been written over it");
-  expectFault(loop, "scrimp.body_offsets", sum,
+  expectFault(loop, ScrimpDialect::kBodyOffsets, sum,
               "reads 'scrimp.reduce' after 'iteration of scrimp.accumulate' has been written over it");
   // The new value, elsewhere.
   int64_t elsewhere = offsetOf(ops.at("late"));
   expectFault(
-      ops.at("last"), "scrimp.offsets", elsewhere,
+      ops.at("last"), ScrimpDialect::kOffsets, elsewhere,
       ("the new value of accumulator 0 lies at " + Twine(elsewhere) + ", but the accumulator at " + Twine(sum)).str());
 }
 

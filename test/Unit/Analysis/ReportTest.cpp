@@ -14,9 +14,9 @@ using namespace mlir::scrimp;
 
 static constexpr StringLiteral kModule = R"mlir(
   func.func @train(%x: tensor<4x8xf32> {scrimp.name = "x", scrimp.input = 0 : i64},
-                   %p: tensor<96xf32> {scrimp.name = "bucket", scrimp.param = "trainable", scrimp.members = [
-                     {name = "w", offset = 0 : i64, shape = array<i64: 8, 8>},
-                     {name = "b", offset = 64 : i64, shape = array<i64: 8>}]})
+                   %p: tensor<96xf32> {scrimp.name = "bucket", scrimp.param = "trainable", scrimp.bucket =
+                     #scrimp.bucket<elements = 96, members = [#scrimp.member<name = "w", offset = 0, shape = [8, 8]>,
+                                                              #scrimp.member<name = "b", offset = 64, shape = [8]>]>})
       -> (tensor<f32> {scrimp.output = "loss"}, tensor<96xf32> {scrimp.updates = 1 : i64}) {
     %w = scrimp.view %p at 0 : tensor<96xf32> -> tensor<8x8xf32>
     %h = scrimp.matmul %x, %w : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32> loc("layer")
@@ -64,9 +64,9 @@ TEST(Report, OfASmallModule) {
   std::string text;
   for (const llvm::json::Value &entry : *report->getArray("holders")) {
     const llvm::json::Object &holder = *entry.getAsObject();
-    text += (*holder.getString("name") + " " + *holder.getString("kind") + " " + Twine(*holder.getInteger("bytes")) +
-             "\n")
-                .str();
+    text +=
+        (*holder.getString("name") + " " + *holder.getString("kind") + " " + Twine(*holder.getInteger("bytes")) + "\n")
+            .str();
     EXPECT_TRUE(holder.getString("location"));
   }
   EXPECT_EQ(text, "layer.grad gradients 256\n"

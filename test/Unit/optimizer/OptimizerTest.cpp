@@ -26,19 +26,18 @@ struct Rates {
 
 /// The scalar's value at step t, as runtime/include/scrimp/runtime/Scalars.h defines it.
 double scalarAt(StringRef name, const Rates &r, int t) {
-  std::map<std::string, double> values = {
-      {"lr", r.lr},
-      {"one_minus_beta1", 1 - r.beta1},
-      {"beta2", r.beta2},
-      {"one_minus_beta2", 1 - r.beta2},
-      {"eps", r.eps},
-      {"weight_decay", r.weightDecay},
-      {"decay_factor", 1 - r.lr * r.weightDecay},
-      {"step_size", r.lr / (1 - std::pow(r.beta1, t))},
-      {"sqrt_bias_correction2", std::pow(1 - std::pow(r.beta2, t), .5)},
-      {"clip_norm", r.clipNorm},
-      {"momentum", r.momentum},
-      {"one_minus_dampening", t == 1 ? 1.0 : 1 - r.dampening}};
+  std::map<std::string, double> values = {{"lr", r.lr},
+                                          {"one_minus_beta1", 1 - r.beta1},
+                                          {"beta2", r.beta2},
+                                          {"one_minus_beta2", 1 - r.beta2},
+                                          {"eps", r.eps},
+                                          {"weight_decay", r.weightDecay},
+                                          {"decay_factor", 1 - r.lr * r.weightDecay},
+                                          {"step_size", r.lr / (1 - std::pow(r.beta1, t))},
+                                          {"sqrt_bias_correction2", std::pow(1 - std::pow(r.beta2, t), .5)},
+                                          {"clip_norm", r.clipNorm},
+                                          {"momentum", r.momentum},
+                                          {"one_minus_dampening", t == 1 ? 1.0 : 1 - r.dampening}};
   EXPECT_TRUE(values.count(name.str())) << name.str();
   return values[name.str()];
 }
@@ -67,14 +66,10 @@ public:
   /// The elements of a parameter or state in its bucket.
   MutableArrayRef<double> member(StringRef name) {
     for (unsigned i = 0; i < arguments.size(); ++i)
-      if (auto members = train.getArgAttrOfType<ArrayAttr>(i, "scrimp.members"))
-        for (auto entry : members.getAsRange<DictionaryAttr>())
-          if (entry.getAs<StringAttr>("name").getValue() == name) {
-            int64_t size = 1;
-            for (int64_t dim : entry.getAs<DenseI64ArrayAttr>("shape").asArrayRef())
-              size *= dim;
-            return arguments[i].floats().slice(entry.getAs<IntegerAttr>("offset").getInt(), size);
-          }
+      if (auto bucket = train.getArgAttrOfType<BucketAttr>(i, ScrimpDialect::kBucket))
+        for (MemberAttr entry : bucket.getTensors())
+          if (entry.getName().getValue() == name)
+            return arguments[i].floats().slice(entry.getOffset(), entry.getNumElements());
     ADD_FAILURE() << "no member " << name.str();
     return {};
   }
@@ -212,34 +207,50 @@ TEST_P(ThreeSteps, FollowTorch) {
   expectNear(training.get("b"), expected.b, 1e-14);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Optimizers, ThreeSteps,
-    testing::ValuesIn(std::vector<TorchRun>{
-        {"adamw", "kind=adamw no-decay=1d", {.lr = .05, .weightDecay = .1}, 3.8939593378183437, 0.4334140975906947,
-         {0.6386936874906524, -0.8386580973881419, 1.3307622421431735, 0.39270034337002535, -0.5923484835370447,
-          1.8236650448389053},
-         {0.24703525185670255, -0.052848820079582505}},
-        {"adam_clipped", "kind=adam clip-grad-norm=true no-decay=1d", {.lr = .05, .weightDecay = .1, .clipNorm = .5},
-         3.9074615473938605, 0.37122985437779715,
-         {0.3657814295201997, -0.8497955838522249, 1.3498494584816412, 0.3958358611389118, -0.6002265703667864,
-          1.8497624021624048},
-         {0.2485613340946603, -0.052553588418668445}},
-        {"sgd_momentum", "kind=sgd momentum=true no-decay=1d", {.lr = .05, .weightDecay = .1, .momentum = .9, .dampening = .3},
-         3.955065491730505, 0.18640643608890345,
-         {0.4927096386662004, -0.9677401104173275, 1.4590687015825061, 0.26146654408939973, -0.7028778305622796,
-          1.9438977969486995},
-         {0.10939701453406851, -0.19136505474916915}},
-        {"sgd_nesterov_clipped", "kind=sgd momentum=true nesterov=true clip-grad-norm=true no-decay=1d",
-         {.lr = .05, .weightDecay = .1, .clipNorm = .5, .momentum = .9}, 3.949089078889764, 0.21210008726241963,
-         {0.48833461695241925, -0.9446671439360484, 1.4301115264165314, 0.2710668572625318, -0.6662732770734527,
-          1.904367655028165},
-         {0.11728909239007707, -0.18449734691590602}},
-        {"sgd", "kind=sgd decay=false", {.lr = .05}, 3.958873034503638, 0.1705025676255882,
-         {0.5028589040423757, -0.9945624635128026, 1.4965352247984596, 0.2609331872256092, -0.7314328763743618,
-          1.9944268635933018},
-         {0.1059197651378062, -0.19458183492987427}},
-    }),
-    [](const auto &info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Optimizers, ThreeSteps,
+                         testing::ValuesIn(std::vector<TorchRun>{
+                             {"adamw",
+                              "kind=adamw no-decay=1d",
+                              {.lr = .05, .weightDecay = .1},
+                              3.8939593378183437,
+                              0.4334140975906947,
+                              {0.6386936874906524, -0.8386580973881419, 1.3307622421431735, 0.39270034337002535,
+                               -0.5923484835370447, 1.8236650448389053},
+                              {0.24703525185670255, -0.052848820079582505}},
+                             {"adam_clipped",
+                              "kind=adam clip-grad-norm=true no-decay=1d",
+                              {.lr = .05, .weightDecay = .1, .clipNorm = .5},
+                              3.9074615473938605,
+                              0.37122985437779715,
+                              {0.3657814295201997, -0.8497955838522249, 1.3498494584816412, 0.3958358611389118,
+                               -0.6002265703667864, 1.8497624021624048},
+                              {0.2485613340946603, -0.052553588418668445}},
+                             {"sgd_momentum",
+                              "kind=sgd momentum=true no-decay=1d",
+                              {.lr = .05, .weightDecay = .1, .momentum = .9, .dampening = .3},
+                              3.955065491730505,
+                              0.18640643608890345,
+                              {0.4927096386662004, -0.9677401104173275, 1.4590687015825061, 0.26146654408939973,
+                               -0.7028778305622796, 1.9438977969486995},
+                              {0.10939701453406851, -0.19136505474916915}},
+                             {"sgd_nesterov_clipped",
+                              "kind=sgd momentum=true nesterov=true clip-grad-norm=true no-decay=1d",
+                              {.lr = .05, .weightDecay = .1, .clipNorm = .5, .momentum = .9},
+                              3.949089078889764,
+                              0.21210008726241963,
+                              {0.48833461695241925, -0.9446671439360484, 1.4301115264165314, 0.2710668572625318,
+                               -0.6662732770734527, 1.904367655028165},
+                              {0.11728909239007707, -0.18449734691590602}},
+                             {"sgd",
+                              "kind=sgd decay=false",
+                              {.lr = .05},
+                              3.958873034503638,
+                              0.1705025676255882,
+                              {0.5028589040423757, -0.9945624635128026, 1.4965352247984596, 0.2609331872256092,
+                               -0.7314328763743618, 1.9944268635933018},
+                              {0.1059197651378062, -0.19458183492987427}},
+                         }),
+                         [](const auto &info) { return std::string(info.param.name); });
 
 // Gradient (3, 4), clip 1, learning rate 1: the clip is applied, not only computed.
 TEST(Optimizer, ClipIsApplied) {
@@ -250,7 +261,8 @@ TEST(Optimizer, ClipIsApplied) {
       %p = scrimp.mul %w, %c : tensor<2xf64>
       %loss = scrimp.reduce sum, %p [0] : tensor<2xf64> -> tensor<f64>
       return %loss : tensor<f64>
-    })", "kind=sgd clip-grad-norm=true");
+    })",
+                    "kind=sgd clip-grad-norm=true");
   training.step({.lr = 1, .clipNorm = 1}, 1);
   EXPECT_EQ(training.outputs["grad_norm"], 5);
   expectNear(training.get("w"), {-.6, -.8}, 2e-7); // the 1e-6 in the denominator
@@ -274,7 +286,8 @@ TEST(Optimizer, NormDoesNotOverflow) {
       %d = scrimp.add %b, %c : tensor<2xf32>
       %loss = scrimp.reduce sum, %d [0] : tensor<2xf32> -> tensor<f32>
       return %loss : tensor<f32>
-    })", "kind=sgd");
+    })",
+                    "kind=sgd");
   training.step({.lr = 1e-3}, 1, Rounding::Typed);
   EXPECT_NEAR(training.outputs["grad_norm"] / (1e30 * std::sqrt(2)), 1, 1e-7);
   expectNear(training.get("h"), {-5, -5}, 0); // updated in f32, then rounded to f16
@@ -293,7 +306,8 @@ TEST(Optimizer, GradientsThatAreParameters) {
       %r = scrimp.mul %late, %q : tensor<2xf64>
       %loss = scrimp.reduce sum, %r [0] : tensor<2xf64> -> tensor<f64>
       return %loss, %a : tensor<f64>, tensor<2xf64>
-    })", "kind=sgd");
+    })",
+                    "kind=sgd");
   training.set("a", {1, 2});
   training.set("b", {.5, 0});
   training.set("late", {2, -1});
@@ -317,7 +331,8 @@ TEST(Optimizer, NormOverBlocksAndNothing) {
       %ab = scrimp.add %a, %b : tensor<f32>
       %loss = scrimp.add %ab, %s : tensor<f32>
       return %loss : tensor<f32>
-    })", "kind=adamw");
+    })",
+                    "kind=adamw");
   training.step({}, 1, Rounding::Typed);
   EXPECT_EQ(training.outputs["grad_norm"], std::sqrt(5 * 8192 + 1.0));
   EXPECT_NEAR(training.get("s")[0], -1e-3, 1e-9);
