@@ -43,6 +43,10 @@ static int64_t bodyMovedBytes(BodyOp op) {
   return sumOverBody(op, [](CostOp inner) { return inner.getMovedBytes(); });
 }
 
+static int64_t bodyLinkBytes(BodyOp op) {
+  return sumOverBody(op, [](CostOp inner) { return inner.getLinkBytes(); });
+}
+
 /// How results of a body op lie: in the bytes of what they carry, the last operands.
 static Tie carriedTie(BodyOp op, unsigned result) {
   return Tie{op->getNumOperands() - op->getNumResults() + result, 0, std::nullopt};
@@ -104,6 +108,7 @@ Block &AccumulateOp::getBodyBlock() { return getBody().front(); }
 int64_t AccumulateOp::getIterations() { return getCount(); }
 int64_t AccumulateOp::getFlops() { return bodyFlops(*this); }
 int64_t AccumulateOp::getMovedBytes() { return bodyMovedBytes(*this); }
+int64_t AccumulateOp::getLinkBytes() { return bodyLinkBytes(*this); }
 bool AccumulateOp::hasCode() { return true; }
 std::optional<Tie> AccumulateOp::getTie(unsigned result) { return carriedTie(*this, result); }
 
@@ -266,6 +271,7 @@ Block &ConditionalOp::getBodyBlock() { return getBody().front(); }
 int64_t ConditionalOp::getIterations() { return 1; }
 int64_t ConditionalOp::getFlops() { return bodyFlops(*this); }
 int64_t ConditionalOp::getMovedBytes() { return bodyMovedBytes(*this); }
+int64_t ConditionalOp::getLinkBytes() { return bodyLinkBytes(*this); }
 bool ConditionalOp::hasCode() { return true; }
 std::optional<Tie> ConditionalOp::getTie(unsigned result) { return carriedTie(*this, result); }
 std::optional<unsigned> ConditionalOp::getConditionOperand() { return 0; }

@@ -29,6 +29,8 @@ static LogicalResult verifyRanges(CommandOp op) {
     __int128 begin = range.getOffset(), end = begin + range.getBytes();
     for (auto [stride, count] : llvm::zip(strides, counts))
       (stride < 0 ? begin : end) += static_cast<__int128>(stride) * (count - 1);
+    int64_t perRank = range.getRankStride(), world = program.getWorld();
+    (perRank < 0 ? begin : end) += static_cast<__int128>(perRank) * (world - 1);
     if (begin < 0 || end > static_cast<__int128>(program.getArenaBytes()))
       return op->emitOpError() << "range " << i << ", " << range << ", leaves the arena of " << program.getArenaBytes()
                                << " bytes";
@@ -47,6 +49,8 @@ static SmallVector<RangeAttr> placeOf(MLIRContext *context, Type type, int64_t o
 //===-- Tables ---------------------------------------------------------------------------------------------------===//
 
 LogicalResult CmdProgramOp::verify() {
+  if (static_cast<int64_t>(getWorld()) < 1)
+    return emitOpError() << "runs on at least one rank, found " << getWorld();
   if (static_cast<int64_t>(getArenaBytes()) < 0 || static_cast<int64_t>(getAlignment()) < 1)
     return emitOpError() << "has an arena of " << getArenaBytes() << " bytes with alignment " << getAlignment();
   for (Operation &op : getBody().front())
@@ -75,20 +79,54 @@ LogicalResult CmdScalarOp::verify() { return verifyRanges(*this); }
 SmallVector<RangeAttr> CmdOutputOp::getRanges() { return placeOf(getContext(), getType(), getOffset()); }
 LogicalResult CmdOutputOp::verify() { return verifyRanges(*this); }
 
+/// Checks that every event that is started is waited for once, in the same list, and has one meaning at a time.
+static LogicalResult verifyEvents(Block &block, llvm::SmallDenseMap<int64_t, Operation *> &busy) {
+  llvm::SmallDenseSet<int64_t> started;
+  for (Operation &op : block) {
+    if (auto start = dyn_cast<CmdCollectiveOp>(op)) {
+      int64_t event = start.getEvent();
+      if (!busy.try_emplace(event, start).second)
+        return start.emitOpError() << "event " << event << " has been started and not been waited for";
+      started.insert(event);
+    } else if (auto wait = dyn_cast<CmdWaitOp>(op)) {
+      int64_t event = wait.getEvent();
+      if (!started.erase(event))
+        return wait.emitOpError() << "event " << event << " has not been started in this list";
+      busy.erase(event);
+    }
+    for (Region &region : op.getRegions())
+      for (Block &inner : region)
+        if (failed(verifyEvents(inner, busy)))
+          return failure();
+  }
+  for (int64_t event : started)
+    return busy.lookup(event)->emitOpError() << "nothing waits for event " << event;
+  return success();
+}
+
 LogicalResult CmdGraphOp::verify() {
   for (Operation &op : getBody().front())
     if (!isa<CommandOp>(op))
       return op.emitOpError() << "is no command";
-  return success();
+  llvm::SmallDenseMap<int64_t, Operation *> busy;
+  return verifyEvents(getBody().front(), busy);
 }
 
 //===-- Commands -------------------------------------------------------------------------------------------------===//
+
+static LogicalResult verifyReads(Operation *op, int64_t reads, ArrayAttr buffers) {
+  if (reads < 0 || reads > static_cast<int64_t>(buffers.size()))
+    return op->emitOpError() << "only reads " << reads << " of " << buffers.size() << " buffers";
+  return success();
+}
 
 SmallVector<RangeAttr> CmdLaunchOp::getRanges() { return rangesOf(getBuffers()); }
 
 LogicalResult CmdLaunchOp::verify() {
   if (static_cast<int64_t>(getUnits()) < 0 || static_cast<int64_t>(getGrain()) < 1)
     return emitOpError() << "is launched for " << getUnits() << " units in steps of " << getGrain();
+  if (failed(verifyReads(*this, getReads(), getBuffers())))
+    return failure();
   return verifyRanges(*this);
 }
 
@@ -103,7 +141,9 @@ LogicalResult CmdLaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 SmallVector<RangeAttr> CmdCallOp::getRanges() { return rangesOf(getBuffers()); }
-LogicalResult CmdCallOp::verify() { return verifyRanges(*this); }
+LogicalResult CmdCallOp::verify() {
+  return failure(failed(verifyReads(*this, getReads(), getBuffers())) || failed(verifyRanges(*this)));
+}
 
 SmallVector<RangeAttr> CmdCopyOp::getRanges() { return {getSource(), getTarget()}; }
 
@@ -113,6 +153,29 @@ LogicalResult CmdCopyOp::verify() {
                          << " bytes";
   return verifyRanges(*this);
 }
+
+SmallVector<RangeAttr> CmdCollectiveOp::getRanges() { return {getSource(), getTarget()}; }
+
+LogicalResult CmdCollectiveOp::verify() {
+  if (failed(verifyRanges(*this)))
+    return failure();
+  auto program = (*this)->getParentOfType<CmdProgramOp>();
+  int64_t world = program.getWorld(), source = getSource().getBytes(), target = getTarget().getBytes();
+  bool gathers = getKind() == "all_gather", scatters = getKind() == "reduce_scatter";
+  if (target != (gathers ? source * world : scatters ? source / world : source) || (scatters && source % world))
+    return emitOpError() << getKind() << " of " << source << " bytes on " << world << " ranks does not give " << target
+                         << " bytes";
+  if (std::optional<int64_t> root = getRoot(); (getKind() == "broadcast") != root.has_value())
+    return emitOpError() << "a broadcast has a root, and nothing else";
+  else if (root && (*root < 0 || *root >= world))
+    return emitOpError() << "the root is rank " << *root << " of " << world;
+  if (static_cast<int64_t>(getEvent()) < 0)
+    return emitOpError() << "events are numbered from 0 on, found " << getEvent();
+  return success();
+}
+
+SmallVector<RangeAttr> CmdWaitOp::getRanges() { return {}; }
+LogicalResult CmdWaitOp::verify() { return success(); }
 
 SmallVector<RangeAttr> CmdCheckFiniteOp::getRanges() { return placeOf(getContext(), getType(), getOffset()); }
 
@@ -132,7 +195,7 @@ LogicalResult CmdRepeatOp::verify() {
   if (getIndex().getBytes() != 8)
     return emitOpError() << "the number of the iteration takes 8 bytes, found " << getIndex().getBytes();
   for (Operation &op : getBody().front())
-    if (!isa<CmdLaunchOp, CmdCallOp, CmdCopyOp, CmdRepeatOp, CmdConditionalOp>(op))
+    if (!isa<CmdLaunchOp, CmdCallOp, CmdCopyOp, CmdRepeatOp, CmdConditionalOp, CmdCollectiveOp, CmdWaitOp>(op))
       return op.emitOpError() << "cannot be repeated";
   return verifyRanges(*this);
 }

@@ -14,6 +14,7 @@ PrecisionRule mlir::scrimp::defaultPrecisionRule(Operation *op) {
   case KernelFamily::Map:
     return {op, Precision::Follow};
   case KernelFamily::View:
+  case KernelFamily::Command:
     return {op, Precision::Exact};
   }
   llvm_unreachable("a family");

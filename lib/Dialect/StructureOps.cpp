@@ -66,7 +66,7 @@ LogicalResult KernelRegionOp::verify() {
   if (TypeRange(block.getTerminator()->getOperandTypes()) != TypeRange(getOutputs().getTypes()))
     return emitOpError() << "the body must yield the results' types";
   for (Operation &op : block.without_terminator())
-    if (!isa<KernelOp>(op))
+    if (auto kernel = dyn_cast<KernelOp>(op); !kernel || kernel.getKernelFamily() == KernelFamily::Command)
       return op.emitOpError() << "cannot be part of a kernel";
   return success();
 }

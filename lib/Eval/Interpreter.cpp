@@ -9,6 +9,8 @@ using namespace mlir::scrimp;
 /// evaluation under way.
 static thread_local Rounding currentRounding = Rounding::Typed;
 
+Rounding mlir::scrimp::getCurrentRounding() { return currentRounding; }
+
 LogicalResult mlir::scrimp::evalBlock(Block &block, ArrayRef<const HostTensor *> arguments,
                                       MutableArrayRef<HostTensor> results, EvalObserver observer) {
   llvm::DenseMap<Value, HostTensor> values;

@@ -115,3 +115,73 @@ scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64
     scrimp.cmd.copy [0 : 8 in cloud] to [64 : 8]
   }
 }
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 256 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64, world = 3 : i64} {
+  scrimp.cmd.graph @train {
+    // The part of rank 2: 2 * 64 + 64 = 192.
+    scrimp.cmd.copy [0 : 64 rank 64] to [192 : 64]
+    // expected-error@+1 {{range 0, #scrimp.range<128 : 64 rank 64>, leaves the arena of 256 bytes}}
+    scrimp.cmd.copy [128 : 64 rank 64] to [0 : 64]
+  }
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 256 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64, world = 2 : i64} {
+  scrimp.cmd.graph @train {
+    scrimp.cmd.collective "all_gather" : f32 [0 : 64] to [64 : 128] event 0
+    scrimp.cmd.wait event 0
+    // expected-error@+1 {{reduce_scatter of 128 bytes on 2 ranks does not give 128 bytes}}
+    scrimp.cmd.collective "reduce_scatter" : f32 wire bf16 [0 : 128] to [128 : 128] event 0
+    scrimp.cmd.wait event 0
+  }
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 256 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64, world = 2 : i64} {
+  scrimp.cmd.graph @train {
+    // expected-error@+1 {{the root is rank 2 of 2}}
+    scrimp.cmd.collective "broadcast" : f32 root 2 [0 : 64] to [0 : 64] event 0
+    scrimp.cmd.wait event 0
+  }
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 256 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64, world = 2 : i64} {
+  scrimp.cmd.graph @train {
+    scrimp.cmd.collective "all_reduce_sum" : f32 [0 : 64] to [0 : 64] event 0
+    scrimp.cmd.collective "all_reduce_max" : f32 [64 : 64] to [64 : 64] event 1
+    scrimp.cmd.wait event 0
+    // expected-error@+1 {{event 1 has been started and not been waited for}}
+    scrimp.cmd.collective "all_reduce_sum" : f32 [0 : 64] to [0 : 64] event 1
+    scrimp.cmd.wait event 1
+  }
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 256 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64, world = 2 : i64} {
+  scrimp.cmd.graph @train {
+    // expected-error@+1 {{nothing waits for event 0}}
+    scrimp.cmd.collective "all_reduce_sum" : f32 [0 : 64] to [0 : 64] event 0
+    scrimp.cmd.repeat 2 index [64 : 8] {
+    }
+  }
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 256 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64, world = 2 : i64} {
+  scrimp.cmd.graph @train {
+    scrimp.cmd.collective "all_reduce_sum" : f32 [0 : 64] to [0 : 64] event 0
+    scrimp.cmd.repeat 2 index [64 : 8] {
+      // expected-error@+1 {{event 0 has not been started in this list}}
+      scrimp.cmd.wait event 0
+    }
+    scrimp.cmd.wait event 0
+  }
+}

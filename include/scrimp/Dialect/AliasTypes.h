@@ -26,11 +26,13 @@ inline int64_t productOf(ArrayRef<int64_t> sizes) {
 }
 
 /// Where a result lies in bytes of an operand: `offset` bytes inside operand `operand`. Where there is `placed`, the
-/// result is operand `operand` whole instead, and operand `placed` must have been computed at `offset` inside it.
+/// result is operand `operand` whole instead, and operand `placed` must have been computed at `offset` inside it. On
+/// rank r of `ranks` the result lies r * `rankStride` bytes further on.
 struct Tie {
   unsigned operand = 0;
   int64_t offset = 0;
   std::optional<unsigned> placed;
+  int64_t rankStride = 0, ranks = 1;
 
   /// Where the result lies inside `operand`.
   int64_t getResultOffset() const { return placed ? 0 : offset; }

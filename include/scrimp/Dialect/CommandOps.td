@@ -51,7 +51,8 @@ def Scrimp_CmdProgramOp : Scrimp_Op<"cmd.program", [IsolatedFromAbove, SymbolTab
   let arguments = (ins StrAttr:$model, I64Attr:$fingerprint, I64Attr:$arena_bytes, I64Attr:$alignment,
                        StrAttr:$optimizer, I64Attr:$batch, I64Attr:$tokens_per_sample, I64Attr:$workers,
                        I64Attr:$weights_bytes, BoolAttr:$eval_drops_partial, OptionalAttr<StrArrayAttr>:$unused_inputs,
-                       OptionalAttr<StrAttr>:$cpu, OptionalAttr<StrArrayAttr>:$cpu_features);
+                       OptionalAttr<StrAttr>:$cpu, OptionalAttr<StrArrayAttr>:$cpu_features,
+                       DefaultValuedAttr<I64Attr, "1">:$world);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$model attr-dict-with-keyword $body";
   let hasVerifier = 1;
@@ -114,7 +115,8 @@ def Scrimp_CmdGraphOp : Scrimp_Op<"cmd.graph", [HasParent<"CmdProgramOp">, Symbo
 
 def Scrimp_CmdOutputOp : Scrimp_CommandOp<"output", [HasParent<"CmdGraphOp">]> {
   let summary = "A value the host reads after the graph has run";
-  let arguments = (ins StrAttr:$name, TypeAttr:$type, I64Attr:$offset);
+  let description = [{ `partial`: each rank holds its share, and the value is their sum. }];
+  let arguments = (ins StrAttr:$name, TypeAttr:$type, I64Attr:$offset, UnitAttr:$partial);
   let assemblyFormat = "$name `:` $type `at` $offset attr-dict";
 }
 
@@ -122,8 +124,9 @@ def Scrimp_CmdOutputOp : Scrimp_CommandOp<"output", [HasParent<"CmdGraphOp">]> {
 
 def Scrimp_CmdLaunchOp : Scrimp_CommandOp<"launch", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Runs a kernel over its units";
+  let description = [{ The first `reads` buffers are not written through these pointers; 0: any may be. }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, I64Attr:$units, I64Attr:$grain, Scrimp_RangeArrayAttr:$buffers,
-                       OptionalAttr<F64Attr>:$seconds);
+                       OptionalAttr<F64Attr>:$seconds, DefaultValuedAttr<I64Attr, "0">:$reads);
   let assemblyFormat = "$kernel `units` $units `grain` $grain custom<Ranges>($buffers) attr-dict";
 }
 
@@ -131,10 +134,11 @@ def Scrimp_CmdCallOp : Scrimp_CommandOp<"call"> {
   let summary = "Calls a function of the runtime's library";
   let description = [{
     `type` is that of its sums; `types` are those of the elements of its operands and results, where they differ from it.
+    `reads` is as of launch.
   }];
   let arguments = (ins StrAttr:$function, TypeAttr:$type, DenseI64ArrayAttr:$ints, DenseF64ArrayAttr:$floats,
                        Scrimp_RangeArrayAttr:$buffers, OptionalAttr<F64Attr>:$seconds,
-                       OptionalAttr<TypeArrayAttr>:$types);
+                       OptionalAttr<TypeArrayAttr>:$types, DefaultValuedAttr<I64Attr, "0">:$reads);
   let assemblyFormat = "$function `:` $type `ints` $ints `floats` $floats custom<Ranges>($buffers) attr-dict";
 }
 
@@ -146,8 +150,29 @@ def Scrimp_CmdCopyOp : Scrimp_CommandOp<"copy"> {
 
 def Scrimp_CmdCheckFiniteOp : Scrimp_CommandOp<"check_finite"> {
   let summary = "Ends the graph here if an element is not finite";
-  let arguments = (ins StrAttr:$kind, StrAttr:$name, TypeAttr:$type, I64Attr:$offset);
+  let description = [{ `agreed`: all ranks have the same value there, so that none goes on alone. }];
+  let arguments = (ins StrAttr:$kind, StrAttr:$name, TypeAttr:$type, I64Attr:$offset, UnitAttr:$agreed);
   let assemblyFormat = "$kind $name `:` $type `at` $offset attr-dict";
+}
+
+def Scrimp_CmdCollectiveOp : Scrimp_CommandOp<"collective"> {
+  let summary = "Starts what all ranks do together; the wait for its event ends it";
+  let description = [{
+    `kind` is one of the schema's; `type` is that of the elements, `wire` that in which they are sent where it is another.
+  }];
+  let arguments = (ins StrAttr:$kind, TypeAttr:$type, OptionalAttr<TypeAttr>:$wire, OptionalAttr<I64Attr>:$root,
+                       Scrimp_RangeAttr:$source, Scrimp_RangeAttr:$target, I64Attr:$event,
+                       OptionalAttr<F64Attr>:$seconds);
+  let assemblyFormat = [{
+    $kind `:` $type (`wire` $wire^)? (`root` $root^)? custom<Range>($source) `to` custom<Range>($target) `event` $event
+    attr-dict
+  }];
+}
+
+def Scrimp_CmdWaitOp : Scrimp_CommandOp<"wait"> {
+  let summary = "Waits until what was started under the event is done";
+  let arguments = (ins I64Attr:$event);
+  let assemblyFormat = "`event` $event attr-dict";
 }
 
 def Scrimp_CmdRepeatOp : Scrimp_CommandListOp<"repeat"> {

@@ -10,7 +10,7 @@
 
 namespace mlir::scrimp {
 
-enum class KernelFamily { View, Map, Rows, Library };
+enum class KernelFamily { View, Map, Rows, Library, Command };
 
 /// The element of operand `operand` at `indices` (index values), emitted at the builder's insertion point. The value
 /// has the operand's element type.

@@ -65,7 +65,9 @@ def CostOp : OpInterface<"CostOp"> {
     InterfaceMethod<"Floating-point operations (a multiply-add counts two).", "int64_t", "getFlops", (ins), "",
       [{ return ::mlir::scrimp::defaultFlops($_op); }]>,
     InterfaceMethod<"Bytes of tensors that are read and written, scratch apart.", "int64_t", "getMovedBytes", (ins), "",
-      [{ return ::mlir::scrimp::defaultMovedBytes($_op); }]>
+      [{ return ::mlir::scrimp::defaultMovedBytes($_op); }]>,
+    InterfaceMethod<"Bytes that a rank sends to others, on average over the ranks.", "int64_t", "getLinkBytes", (ins), "",
+      [{ return 0; }]>
   ];
 }
 
@@ -81,6 +83,7 @@ def KernelOp : OpInterface<"KernelOp"> {
     - `Rows`: `getNumUnits` independent units of work, each emitted by `emitUnit` as loops over loads and stores;
       units may run on any thread in any order, and may not read what other units write.
     - `Library`: one call of a runtime function: `getLibraryCall`. Buffers are operands, results, then workspace.
+    - `Command`: one command of another kind: `buildCommand`.
 
     Arithmetic on f16 and bf16 is done in f32 and rounded once per op at its result (design, section 3).
   }];
@@ -121,7 +124,13 @@ def KernelOp : OpInterface<"KernelOp"> {
       Whether computing this op again inside each consumer's kernel costs less than storing it (a broadcast, an iota).
     }], "bool", "isFreeInKernel", (ins), "", [{ return false; }]>,
     InterfaceMethod<"Library: the runtime function and its scalar arguments.", "::mlir::scrimp::LibraryCall",
-      "getLibraryCall", (ins), "", [{ llvm_unreachable("not a library op"); }]>
+      "getLibraryCall", (ins), "", [{ llvm_unreachable("not a library op"); }]>,
+    InterfaceMethod<[{
+      Command: builds the command, an op of scrimp.cmd, at the builder's insertion point. `buffers` are the bytes of the
+      operands, then of the results; `event` is the number of what the op starts or ends (AsyncOp); `seconds` may be null.
+    }], "void", "buildCommand",
+      (ins "::mlir::OpBuilder &":$builder, "::llvm::ArrayRef<::mlir::scrimp::RangeAttr>":$buffers, "int64_t":$event,
+           "::mlir::FloatAttr":$seconds), "", [{ llvm_unreachable("not a command op"); }]>
   ];
 }
 
@@ -182,6 +191,31 @@ def AliasOp : OpInterface<"AliasOp"> {
       [{ return ::mlir::scrimp::Tie(); }]>,
     InterfaceMethod<"Whether the op does anything when the program runs. All results of one that does not are tied.",
       "bool", "hasCode", (ins), "", [{ return false; }]>
+  ];
+}
+
+def AsyncOp : OpInterface<"AsyncOp"> {
+  let cppNamespace = "::mlir::scrimp";
+  let description = [{
+    An op that only starts something, which another op ends: until then it is busy. Its operands must keep their contents
+    and nothing else may touch its results, which have no other reader than that op.
+  }];
+  let methods = [
+    InterfaceMethod<"The op that ends it, in the same block; null if nothing reads the result.", "::mlir::Operation *",
+      "getEnd", (ins), "", [{ return $_op->use_empty() ? nullptr : *$_op->user_begin(); }]>
+  ];
+}
+
+def CollectiveOp : OpInterface<"CollectiveOp"> {
+  let cppNamespace = "::mlir::scrimp";
+  let description = [{
+    An op that all ranks run together, the same one at the same point of the program: otherwise they would
+    wait for each other for ever.
+  }];
+  let methods = [
+    InterfaceMethod<"The number of ranks.", "int64_t", "getNumRanks", (ins), "", [{ return $_op.getWorld(); }]>,
+    InterfaceMethod<"Whether the results are the same on all ranks, whatever the operands are.", "bool",
+      "givesSameOnAllRanks", (ins)>
   ];
 }
 

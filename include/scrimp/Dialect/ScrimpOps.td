@@ -11,6 +11,7 @@ include "scrimp/Dialect/OptimizerOps.td"
 include "scrimp/Dialect/StructureOps.td"
 include "scrimp/Dialect/CommandOps.td"
 include "scrimp/Dialect/RoleAttributes.td"
+include "scrimp/Dialect/CollectiveOps.td"
 include "scrimp/Dialect/ConvolutionOps.td"
 include "scrimp/Dialect/IndexingOps.td"
 

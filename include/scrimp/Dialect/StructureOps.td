@@ -58,7 +58,7 @@ def Scrimp_KernelRegionOp : Scrimp_Op<"kernel", [Pure, IsolatedFromAbove, Single
 class Scrimp_BodyOp<string mnemonic, list<Trait> traits = []>
     : Scrimp_Op<mnemonic, !listconcat([Pure, IsolatedFromAbove, AttrSizedOperandSegments,
         SingleBlockImplicitTerminator<"YieldOp">, Scrimp_Eval,
-        DeclareOpInterfaceMethods<CostOp, ["getFlops", "getMovedBytes"]>,
+        DeclareOpInterfaceMethods<CostOp, ["getFlops", "getMovedBytes", "getLinkBytes"]>,
         DeclareOpInterfaceMethods<AliasOp, ["getTie", "hasCode"]>,
         DeclareOpInterfaceMethods<InferTypeOpInterface>], traits)> {
   let hasVerifier = 1;

@@ -13,6 +13,9 @@ namespace mlir::scrimp {
 /// is rounded to its element type.
 enum class Rounding { Exact, Typed };
 
+/// That of the evalFunction under way on this thread (Typed outside of one), for an op whose steps are roundings too.
+Rounding getCurrentRounding();
+
 /// Sees every value that is computed, in order.
 using EvalObserver = llvm::function_ref<void(Value, const HostTensor &)>;
 
