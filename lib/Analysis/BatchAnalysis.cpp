@@ -62,8 +62,8 @@ std::optional<BatchPlacement> mlir::scrimp::splitBy(const DimensionRule &rule, c
   return std::nullopt;
 }
 
-BatchAnalysis::BatchAnalysis(func::FuncOp function, bool ownStatistics)
-    : function(function), ownStatistics(ownStatistics) {
+BatchAnalysis::BatchAnalysis(func::FuncOp function, bool ownStatistics, Pieces pieces)
+    : function(function), ownStatistics(ownStatistics), pieces(pieces) {
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
     auto dim = function.getArgAttrOfType<IntegerAttr>(index, ScrimpDialect::kInput);
@@ -134,6 +134,11 @@ std::optional<BatchCut> BatchAnalysis::getCut(Operation *op) const {
   return found == cuts.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::optional<BatchCut> BatchAnalysis::getSumCut(Operation *op) const {
+  auto found = sumCuts.find(op);
+  return found == sumCuts.end() ? std::nullopt : std::optional(found->second);
+}
+
 /// False if an op turned out to be whole: what was computed so far then does not hold.
 bool BatchAnalysis::run() {
   placements.clear();
@@ -192,7 +197,7 @@ bool BatchAnalysis::visitPieces(Operation &op) {
   auto name = [](Value value) { return "'" + userNameOf(value) + "'"; };
   for (Value operand : op.getOperands())
     if (getPlacement(operand).isSum()) {
-      if (function && !trained.contains(operand)) {
+      if (function && (pieces == InSpace || !trained.contains(operand))) {
         markSumsWhole(operand);
         return false;
       }
@@ -238,7 +243,8 @@ bool BatchAnalysis::visitPieces(Operation &op) {
 /// The sums over samples that a sum is computed from.
 void BatchAnalysis::markSumsWhole(Value sum) {
   Operation *op = sum.getDefiningOp();
-  if (getCut(op)) {
+  if (std::optional<BatchCut> cut = getCut(op)) {
+    sumCuts.insert({op, *cut});
     whole.insert(op);
     return;
   }
@@ -247,9 +253,14 @@ void BatchAnalysis::markSumsWhole(Value sum) {
       markSumsWhole(operand);
 }
 
-/// The op cannot work on pieces: it is whole if it depends on data alone, a problem otherwise.
+/// The op cannot work on pieces. In time it is whole if it depends on data alone, in space unless it reads what only
+/// one piece has; otherwise that is a problem.
 bool BatchAnalysis::needsWhole(Operation &op, const Twine &reason) {
-  if (function && llvm::none_of(op.getOperands(), [&](Value v) { return trained.contains(v); })) {
+  bool mayBeWhole =
+      pieces == InSpace
+          ? llvm::none_of(op.getOperands(), [&](Value v) { return getPlacement(v).kind == BatchPlacement::Own; })
+          : llvm::none_of(op.getOperands(), [&](Value v) { return trained.contains(v); });
+  if (function && mayBeWhole) {
     whole.insert(&op);
     for (Value operand : op.getOperands())
       if (getPlacement(operand).isSum())

@@ -11,19 +11,21 @@ static constexpr int64_t kPartAlignment = 256;
 std::string Bucket::getName(StringRef state) const {
   std::string name;
   llvm::raw_string_ostream os(name);
-  os << "bucket." << block << (block.empty() ? "" : ".") << (isTrained() ? group : "frozen") << "." << state
-     << (state.empty() ? "" : ".") << elementType;
+  os << "bucket." << block << (block.empty() ? "" : ".") << (isSmall ? "small." : "")
+     << (isTrained() ? group : "frozen") << "." << state << (state.empty() ? "" : ".") << elementType;
+  if (number > 0)
+    os << "." << number + 1;
   return name;
 }
 
-void Bucket::layOut(int64_t parts) {
+void Bucket::layOut() {
   int64_t elementBytes = elementBytesOf(narrowest ? narrowest : elementType);
   elements = 0;
   for (BucketMember &member : members) {
     member.offset = elements;
     elements = llvm::alignTo(elements + member.type.getNumElements(), kAlignment / elementBytes);
   }
-  elements = llvm::alignTo(elements, kPartAlignment * parts / elementBytes);
+  elements = llvm::alignTo(elements, kPartAlignment * ranks / elementBytes);
 }
 
 const BucketMember *Bucket::find(StringRef name) const {
@@ -83,28 +85,88 @@ static void eraseArguments(func::FuncOp function, const llvm::BitVector &erased)
   (void)function.eraseArguments(erased);
 }
 
+BlockArgument mlir::scrimp::getScalarArgument(func::FuncOp function, StringRef name, Type type) {
+  for (BlockArgument argument : function.getArguments())
+    if (auto scalar = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ScrimpDialect::kScalar))
+      if (scalar.getValue() == name)
+        return argument;
+  Builder builder(function.getContext());
+  auto attributes =
+      builder.getDictionaryAttr({builder.getNamedAttr(ScrimpDialect::kName, builder.getStringAttr(name)),
+                                 builder.getNamedAttr(ScrimpDialect::kScalar, builder.getStringAttr(name))});
+  return appendArgument(function, RankedTensorType::get({}, type), attributes, function.getLoc());
+}
+
+/// The arguments of `function` that are parameters in the bucket, with their members.
+static SmallVector<std::pair<BlockArgument, const BucketMember *>> membersOf(func::FuncOp function,
+                                                                             const Bucket &bucket) {
+  SmallVector<std::pair<BlockArgument, const BucketMember *>> members;
+  for (BlockArgument argument : function.getArguments())
+    if (function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kParam))
+      if (const BucketMember *member = bucket.find(argumentName(function, argument.getArgNumber())))
+        members.push_back({argument, member});
+  return members;
+}
+
+Type mlir::scrimp::getReadType(func::FuncOp function, const Bucket &bucket) {
+  Type read;
+  for (auto [argument, member] : membersOf(function, bucket))
+    for (Operation *user : argument.getUsers()) {
+      auto cast = dyn_cast<CastOp>(user);
+      Type type = cast ? tensorType(cast.getY()).getElementType() : Type();
+      if (!type || (read && type != read) || elementBytesOf(type) >= elementBytesOf(bucket.elementType))
+        return nullptr;
+      read = type;
+    }
+  return read;
+}
+
+/// Has the members read from all ranks' parts of the bucket.
+static void gatherMembers(func::FuncOp function, const Bucket &bucket, BlockArgument part) {
+  Type read = getReadType(function, bucket);
+  auto members = membersOf(function, bucket);
+  Operation *first = nullptr;
+  for (auto [argument, member] : members)
+    for (Operation *user : argument.getUsers())
+      if (!first || user->isBeforeInBlock(first))
+        first = user;
+  if (!first)
+    return;
+  OpBuilder builder(first);
+  Location loc = NameLoc::get(builder.getStringAttr(bucket.getName()));
+  Value own = part;
+  if (read)
+    own = castToType(builder, loc, own, bucket.getArgumentType().clone(read));
+  Value whole = WaitOp::create(builder, loc, AllGatherOp::create(builder, loc, own, bucket.ranks));
+  for (auto [argument, member] : members) {
+    Value view = ViewOp::create(builder, argument.getLoc(),
+                                tensorType(argument).clone(tensorType(whole).getElementType()), whole, member->offset);
+    if (!read) {
+      argument.replaceAllUsesWith(view);
+      continue;
+    }
+    for (Operation *cast : llvm::make_early_inc_range(argument.getUsers())) {
+      cast->getResult(0).replaceAllUsesWith(view);
+      cast->erase();
+    }
+  }
+}
+
 SmallVector<BlockArgument> mlir::scrimp::replaceByBuckets(func::FuncOp function, ArrayRef<Bucket> buckets) {
-  unsigned former = function.getNumArguments();
   SmallVector<BlockArgument> arguments;
   for (const Bucket &bucket : buckets)
-    arguments.push_back(appendArgument(function, RankedTensorType::get({bucket.size()}, bucket.elementType),
+    arguments.push_back(appendArgument(function, bucket.getArgumentType(),
                                        bucket.parameterAttributes(function.getContext()), function.getLoc()));
   llvm::BitVector erased(function.getNumArguments());
-  OpBuilder builder = OpBuilder::atBlockBegin(&function.getBody().front());
-  for (unsigned i = 0; i < former; ++i) {
-    if (!function.getArgAttr(i, ScrimpDialect::kParam))
-      continue;
-    std::string name = argumentName(function, i);
-    for (auto [bucket, whole] : llvm::zip(buckets, arguments)) {
-      const BucketMember *member = bucket.find(name);
-      if (!member)
-        continue;
-      BlockArgument argument = function.getArgument(i);
+  for (auto [bucket, whole] : llvm::zip(buckets, arguments)) {
+    if (bucket.holdsPart)
+      gatherMembers(function, bucket, whole);
+    OpBuilder builder = OpBuilder::atBlockBegin(&function.getBody().front());
+    for (auto [argument, member] : membersOf(function, bucket)) {
       if (!argument.use_empty())
         argument.replaceAllUsesWith(
             ViewOp::create(builder, argument.getLoc(), argument.getType(), whole, member->offset));
-      erased.set(i);
-      break;
+      erased.set(argument.getArgNumber());
     }
   }
   // Erasing shifts the arguments but keeps the objects: only indices into the function change.

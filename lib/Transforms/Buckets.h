@@ -17,23 +17,32 @@ struct BucketMember {
 };
 
 /// One argument that holds the parameters of one block, element type and group. Every member starts at a multiple of 64
-/// bytes, the whole is a multiple of 256 bytes for each of the parts that it can be cut into; the gaps hold zeros that
-/// nothing reads.
+/// bytes, the whole is a multiple of 256 bytes for every rank; the gaps hold zeros that nothing reads.
 struct Bucket {
   std::string block; // the module that its members are of; empty: the rest
   std::string group; // "decay" or "no_decay"; empty: nothing in it is updated
   Type elementType;
+  bool isSmall = false; // its members are too small to be shared out to ranks
+  int64_t number = 0;   // of buckets before it that are alike
   SmallVector<BucketMember> members;
   Type narrowest = nullptr; // of states of the same layout, where that is narrower
+  int64_t ranks = 1;        // that it can be shared out to
+  bool updatesPart = false; // a rank updates its part of the bucket, and has states of that alone
+  bool holdsPart = false;   // the argument is the rank's part; what reads parameters gathers the others
 
   bool isTrained() const { return !group.empty(); }
   bool decays() const { return group == "decay"; }
   /// "bucket.h.0.decay.f32"; of a state "bucket.h.0.decay.exp_avg.f32".
   std::string getName(StringRef state = "") const;
 
-  /// Sets the members' offsets, and a size that `parts` equal parts of whole cache lines have.
-  void layOut(int64_t parts);
+  /// Sets the members' offsets.
+  void layOut();
   int64_t size() const { return elements; }
+  int64_t partSize() const { return elements / ranks; }
+  int64_t updatedSize() const { return updatesPart ? partSize() : elements; }
+  RankedTensorType getArgumentType() const {
+    return RankedTensorType::get({holdsPart ? partSize() : elements}, elementType);
+  }
   const BucketMember *find(StringRef name) const;
 
   /// The argument's attributes for the parameters themselves.
@@ -51,8 +60,15 @@ private:
 /// Adds an argument after the others.
 BlockArgument appendArgument(func::FuncOp function, Type type, DictionaryAttr attributes, Location loc);
 
+/// The argument of a hyperparameter, or of another scalar that the host knows, of `type`; added if it is not there yet.
+BlockArgument getScalarArgument(func::FuncOp function, StringRef name, Type type);
+
+/// If all that reads a member casts it to the same narrower type, that type: ranks need gather no more. Null otherwise.
+Type getReadType(func::FuncOp function, const Bucket &bucket);
+
 /// Replaces the parameters of `function` that are members by views of bucket arguments, appended for every bucket, and
-/// drops them. The indices of scrimp.updates follow. Returns one argument per bucket.
+/// drops them. Where an argument is a rank's part, the bucket is gathered before its first reader, and what is viewed
+/// is that, in the type in which it is read. The indices of scrimp.updates follow. Returns one argument per bucket.
 SmallVector<BlockArgument> replaceByBuckets(func::FuncOp function, ArrayRef<Bucket> buckets);
 
 } // namespace mlir::scrimp

@@ -113,6 +113,15 @@ private:
       return getOperation().emitError() << "momentum and nesterov belong to sgd, not to " << kind;
     if (states != "f32" && states != "bf16")
       return getOperation().emitError() << "states cannot be kept in '" << states << "'; f32 and bf16 are possible";
+    if (world < 1 || zero < 0 || zero > 3)
+      return getOperation().emitError() << "there are stages 0 to 3 of ZeRO, for 1 rank or more; found stage "
+                                        << zero.getValue() << " and " << world.getValue() << " ranks";
+    if (sync != "auto" && sync != "per-step" && sync != "per-micro-batch")
+      return getOperation().emitError() << "sync is '" << sync.getValue()
+                                        << "'; there are auto, per-step and per-micro-batch";
+    if (reduceDtype != "" && reduceDtype != "f32" && reduceDtype != "bf16" && reduceDtype != "f16")
+      return getOperation().emitError() << "gradients cannot be sent as '" << reduceDtype.getValue()
+                                        << "'; f32, bf16 and f16 are possible";
     if (nesterov && !momentum)
       return getOperation().emitError() << "nesterov needs momentum";
     return success();
@@ -129,6 +138,19 @@ private:
       }
     eraseResults(train, erased);
     return gradients;
+  }
+
+  /// Whether the next member is to begin another bucket.
+  bool isFull(const Bucket &bucket, RankedTensorType next) const {
+    int64_t bytes = bytesOf(next);
+    for (const BucketMember &member : bucket.members)
+      bytes += bytesOf(member.type);
+    return bucketBytes > 0 && !bucket.members.empty() && bytes > bucketBytes;
+  }
+
+  /// Whether each rank has a part of the bucket only.
+  bool isShared(const Bucket &bucket) const {
+    return world > 1 && (bucket.isTrained() ? zero >= 1 : zero == 3) && !bucket.isSmall;
   }
 
   /// The block patterns; what matches no parameter may match an op (scrimp-rematerialize).
@@ -162,15 +184,22 @@ private:
       // A trainable parameter without a gradient is never updated: it is kept like a frozen one.
       bool isUpdated = gradients.contains(name);
       StringRef group = !isUpdated ? "" : decay && !exemptions.contains(train, index) ? "decay" : "no_decay";
-      StringRef block = findBlockPrefix(name, *patterns, used);
+      // Small parameters are not worth a block's exchange.
+      bool isSmall = world > 1 && type.getNumElements() < persistBelow;
+      StringRef block = isSmall ? StringRef() : findBlockPrefix(name, *patterns, used);
       SmallVector<Bucket> &ofKind = isUpdated ? trained : frozen;
       auto *bucket = llvm::find_if(ofKind, [&](const Bucket &b) {
-        return b.block == block && b.group == group && b.elementType == type.getElementType();
+        return b.block == block && b.group == group && b.elementType == type.getElementType() && b.isSmall == isSmall &&
+               !isFull(b, type);
       });
       if (bucket == ofKind.end()) {
         bucket = &ofKind.emplace_back();
         bucket->block = block;
         bucket->group = group;
+        bucket->isSmall = isSmall;
+        bucket->number = llvm::count_if(ofKind, [&](const Bucket &b) {
+          return b.block == block && b.group == group && b.elementType == type.getElementType() && b.isSmall == isSmall;
+        });
         bucket->elementType = type.getElementType();
       }
       bucket->members.push_back({name, type, train.getArgAttrDict(index)});
@@ -182,7 +211,12 @@ private:
     for (Bucket &bucket : buckets) {
       if (states == "bf16")
         bucket.narrowest = BFloat16Type::get(&getContext());
-      bucket.layOut(parts);
+      bucket.ranks = world;
+      bucket.updatesPart = isShared(bucket) && bucket.isTrained();
+      // What is read in 16 bits alone is gathered in 16 bits, and each rank keeps its part of what that was rounded
+      // from.
+      bucket.holdsPart = isShared(bucket) && (zero == 3 || getReadType(train, bucket));
+      bucket.layOut();
     }
     return success();
   }
@@ -211,12 +245,13 @@ private:
     for (auto [index, bucket] : llvm::enumerate(buckets)) {
       if (!bucket.isTrained())
         continue;
-      if (wholeBuckets) {
+      if (world > 1) {
         SmallVector<Value> ofBucket;
         for (const BucketMember &member : bucket.members)
           ofBucket.push_back(own(gradients.find(member.name)->second));
-        updates.push_back({&bucket, static_cast<unsigned>(index), bucket.getName(), 0, bucket.size(), bucket.members,
-                           packGradients(bucket, ofBucket), updates.size()});
+        Value gradient = addUp(bucket, packGradients(bucket, ofBucket));
+        updates.push_back({&bucket, static_cast<unsigned>(index), bucket.getName(), 0, bucket.updatedSize(),
+                           bucket.members, gradient, updates.size()});
         continue;
       }
       for (const BucketMember &member : bucket.members)
@@ -224,7 +259,7 @@ private:
                            member.type.getNumElements(), member, own(gradients.find(member.name)->second), 0});
     }
     for (Update &update : updates)
-      if (!wholeBuckets)
+      if (world == 1)
         update.position = std::distance(gradients.begin(), gradients.find(update.name));
     // A loss whose scaled gradients overflow is to change nothing.
     UpdateOptions options{clipGradNorm, clipGradNorm || waitForNorm || lossScale, lossScale};
@@ -264,6 +299,28 @@ private:
         whole = PackOp::create(builder, loc, whole, flat, member.offset);
     }
     return whole;
+  }
+
+  /// The sum over the ranks of what each adds to the gradients; where ranks share out the bucket, the rank's part of
+  /// it.
+  Value addUp(const Bucket &bucket, Value part) {
+    OpBuilder builder(part.getContext());
+    builder.setInsertionPointAfterValue(part);
+    Type wire = wireType(bucket.elementType);
+    bool perStep = sync != "per-micro-batch" && (sync == "per-step" || zero < 2);
+    Value sum = bucket.updatesPart
+                    ? Value(ReduceScatterOp::create(builder, part.getLoc(), part, world, wire, perStep))
+                    : Value(AllReduceOp::create(builder, part.getLoc(), ReduceKind::sum, part, world, wire, perStep));
+    return WaitOp::create(builder, part.getLoc(), sum);
+  }
+
+  /// What the terms of sums are sent as: null for their own type.
+  Type wireType(Type element) {
+    if (!element.isF32())
+      return nullptr;
+    return reduceDtype == "bf16"  ? Type(BFloat16Type::get(&getContext()))
+           : reduceDtype == "f16" ? Type(Float16Type::get(&getContext()))
+                                  : Type();
   }
 
   /// Adds an output after the others and before the updates; with `isGate` no update may come before it.

@@ -21,8 +21,9 @@ class MicroBatches {
 public:
   MicroBatches(func::FuncOp function, const BatchAnalysis &analysis, bool narrowSums)
       : function(function), block(function.getBody().front()), analysis(analysis), narrowSums(narrowSums),
-        loop(block, function.getLoc(), analysis, [this](Operation &op) { return runsInLoop(op); },
-             /*remakesOutside=*/true) {}
+        loop(
+            block, function.getLoc(), analysis, [this](Operation &op) { return runsInLoop(op); },
+            /*remakesOutside=*/true) {}
 
   /// Fails after an error at an output that is no sum.
   LogicalResult plan() {
@@ -78,8 +79,8 @@ public:
   }
 
 private:
-  /// Rounding every addition to 16 bits loses what is less than half of a sum's last digit: only where that is asked for,
-  /// and for no single number (a loss, a norm).
+  /// Rounding every addition to 16 bits loses what is less than half of a sum's last digit: only where that is asked
+  /// for, and for no single number (a loss, a norm).
   RankedTensorType accumulatorType(Value value) const {
     RankedTensorType wide = PieceLoop::getWideType(value);
     bool isNarrow = narrowSums && wide.getElementType().isF32() && wide.getRank() > 0;
@@ -95,6 +96,11 @@ private:
            (analysis.getCut(&op) || llvm::any_of(op.getResults(), [&](Value v) { return isPartial(v) || isOwn(v); }));
   }
 
+  /// Whether the op waits for what another has started.
+  static bool endsAnother(Operation &op) {
+    return llvm::any_of(op.getOperands(), [](Value v) { return v.getDefiningOp() && isa<AsyncOp>(v.getDefiningOp()); });
+  }
+
   /// Which of the ops that are linear in sums wait for the complete sums. An op stays in the loop only where that makes
   /// the accumulators smaller: both gradients of a tied parameter are added up there, but not gradients scaled apart.
   void chooseSums() {
@@ -107,18 +113,23 @@ private:
     };
     for (bool changed = true; std::exchange(changed, false);)
       for (Operation &op : llvm::reverse(block)) {
-        if (!runsInLoop(op) || analysis.getCut(&op) || isOwn(op.getResult(0)) ||
-            llvm::any_of(op.getUsers(), [&](Operation *user) { return runsInLoop(*user); }))
+        // What is started in the loop arrives in it.
+        auto async = dyn_cast<AsyncOp>(op);
+        Operation *last = async && async.getEnd() ? async.getEnd() : &op;
+        if (!runsInLoop(op) || endsAnother(op) || analysis.getCut(&op) || isOwn(op.getResult(0)) ||
+            llvm::any_of(last->getUsers(), [&](Operation *user) { return runsInLoop(*user); }))
           continue;
         int64_t saved = 0, added = 0;
-        for (Value result : op.getResults())
+        for (Value result : last->getResults())
           saved += bitsIfAccumulated(result);
         llvm::SmallDenseSet<Value> operands;
         for (Value operand : op.getOperands())
           if (isPartial(operand) && operands.insert(operand).second && !hasWaitingUser(operand))
             added += bitsIfAccumulated(operand);
-        if (added <= saved)
+        if (added <= saved) {
           changed = waiting.insert(&op).second;
+          waiting.insert(last);
+        }
       }
   }
 

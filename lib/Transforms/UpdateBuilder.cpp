@@ -42,7 +42,8 @@ static int64_t keyOf(StringRef name) {
 
 UpdateBuilder::UpdateBuilder(func::FuncOp function, const UpdateRule &rule, ArrayRef<Bucket> buckets,
                              ArrayRef<BlockArgument> whole, UpdateOptions options)
-    : function(function), rule(rule), whole(whole), options(options), block(function.getBody().front()) {
+    : function(function), rule(rule), whole(whole), options(options), block(function.getBody().front()),
+      buckets(buckets) {
   // Random ops of the model may have these already.
   for (BlockArgument argument : function.getArguments())
     if (auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ScrimpDialect::kScalar))
@@ -55,7 +56,7 @@ UpdateBuilder::UpdateBuilder(func::FuncOp function, const UpdateRule &rule, Arra
     Type computeType = getComputeType(bucket.elementType);
     Type stateType = options.stateType ? options.stateType : computeType;
     for (StringRef name : rule.getStateNames())
-      ofBucket.push_back(appendArgument(function, RankedTensorType::get({bucket.size()}, stateType),
+      ofBucket.push_back(appendArgument(function, RankedTensorType::get({bucket.updatedSize()}, stateType),
                                         bucket.stateAttributes(function.getContext(), name), function.getLoc()));
     if (!scalarType || scalarType.getIntOrFloatBitWidth() < computeType.getIntOrFloatBitWidth())
       scalarType = computeType;
@@ -77,17 +78,25 @@ Value UpdateBuilder::build(MutableArrayRef<Update> updates) {
     return later(a.after, b.after) == b.after;
   });
   OpBuilder builder(function.getContext());
-  Value squares;
+  Value squares, ofParts; // of gradients that the rank has whole, and of its parts of others
   for (auto [i, update] : llvm::enumerate(updates)) {
     // Gradients of one op share their place: the later update goes behind the earlier, whose sum it continues.
     if (i == 0 || updates[i - 1].after != update.after)
       setInsertionPointAfter(builder, update.after, block);
-    squares = addSquares(builder, update, squares);
+    Value &sum = update.bucket->updatesPart ? ofParts : squares;
+    sum = addSquares(builder, update, sum);
     if (!wait)
       buildUpdate(builder, update, nullptr);
   }
   builder.setInsertionPoint(block.getTerminator());
   Location loc = function.getLoc();
+  if (ofParts) {
+    int64_t world = llvm::max_element(buckets, [](auto &a, auto &b) { return a.ranks < b.ranks; })->ranks;
+    ofParts = WaitOp::create(
+        builder, loc, AllReduceOp::create(builder, loc, ReduceKind::sum, ofParts, world, Type(), /*perStep=*/true));
+    squares =
+        check(builder, loc, squares ? Value(AddOp::create(builder, loc, squares, ofParts)) : ofParts, "the gradients");
+  }
   if (!squares)
     squares = splatConstant(builder, loc, RankedTensorType::get({}, builder.getF64Type()), 0);
   // The sum of a scaled gradient that overflowed is no number, and ends the step before anything is updated.
@@ -124,9 +133,14 @@ void UpdateBuilder::pack() {
 Operation *UpdateBuilder::earliestPlace(const Update &update) {
   Operation *after = update.gradient.getDefiningOp();
   for (Operation *user : whole[update.bucketIndex].getUsers())
-    if (auto view = dyn_cast<ViewOp>(user))
-      if (int64_t offset = view.getOffset(); offset >= update.begin && offset < update.begin + update.size)
+    if (auto view = dyn_cast<ViewOp>(user)) {
+      int64_t offset = view.getOffset(), end = offset + tensorType(view.getY()).getNumElements();
+      if (update.bucket->updatesPart || (offset < update.begin + update.size && update.begin < end))
         after = later(later(after, view), lastReader(view));
+    } else if (update.bucket->holdsPart) {
+      // What gathers the parts reads this one until it has arrived everywhere.
+      after = later(later(after, user), lastReader(whole[update.bucketIndex]));
+    }
   return after;
 }
 
@@ -150,8 +164,13 @@ Value UpdateBuilder::addSquares(OpBuilder &builder, const Update &update, Value 
     sum = AddOp::create(builder, loc, squares, sum);
   else if (loss)
     sum = AfterOp::create(builder, loc, sum.getType(), sum, loss);
-  // The first parameter after which the sum is not finite is the first whose gradient is not.
-  return CheckFiniteOp::create(builder, loc, sum.getType(), sum, update.name);
+  // The first parameter after which the sum is not finite is the first whose gradient is not. Of a sum that other ranks
+  // do not have too, they would not hear.
+  return update.bucket->updatesPart ? sum : check(builder, loc, sum, update.name);
+}
+
+Value UpdateBuilder::check(OpBuilder &builder, Location loc, Value squares, StringRef name) {
+  return CheckFiniteOp::create(builder, loc, squares.getType(), squares, name);
 }
 
 /// min(clip_norm / (norm + 1e-6), 1) of torch.nn.utils.clip_grad_norm_; a NaN stays one.
@@ -165,14 +184,8 @@ Value UpdateBuilder::clipCoefficient(OpBuilder &builder, Location loc, Value nor
 /// The argument of a hyperparameter, or of another scalar of `type`, added at its first use.
 BlockArgument UpdateBuilder::scalarArgument(StringRef name, Type type) {
   BlockArgument &argument = scalars[name];
-  if (!argument) {
-    Builder builder(function.getContext());
-    auto attributes =
-        builder.getDictionaryAttr({builder.getNamedAttr(ScrimpDialect::kName, builder.getStringAttr(name)),
-                                   builder.getNamedAttr(ScrimpDialect::kScalar, builder.getStringAttr(name))});
-    argument =
-        appendArgument(function, RankedTensorType::get({}, type ? type : scalarType), attributes, function.getLoc());
-  }
+  if (!argument)
+    argument = getScalarArgument(function, name, type ? type : scalarType);
   return argument;
 }
 
@@ -190,12 +203,19 @@ Value UpdateBuilder::store(OpBuilder &builder, const Update &update, Value value
     begins.push_back(member.offset - update.begin);
     keys.push_back(keyOf(member.name + (state.empty() ? "" : "." + state.str())));
   }
+  bool isSeveral = keys.size() > 1;
+  Value origin;
+  DenseI64ArrayAttr wholeShape;
+  if (update.bucket->updatesPart) {
+    GraphExpr rank(builder, loc, scalarArgument("rank", integer));
+    origin = reshapeTo(builder, loc, (rank * static_cast<double>(update.size)).value, {1});
+    wholeShape = builder.getDenseI64ArrayAttr(update.bucket->size());
+  }
   return StochasticRoundOp::create(builder, loc, type, value, scalarArgument("seed", integer),
-                                   scalarArgument("step", integer), scalarArgument("sample_base", integer),
-                                   /*origin=*/Value(), keys.front(), /*batch_dim=*/-1, /*samples=*/1,
-                                   /*whole=*/DenseI64ArrayAttr(),
-                                   keys.size() > 1 ? builder.getDenseI64ArrayAttr(begins) : nullptr,
-                                   keys.size() > 1 ? builder.getDenseI64ArrayAttr(keys) : nullptr);
+                                   scalarArgument("step", integer), scalarArgument("sample_base", integer), origin,
+                                   keys.front(), /*batch_dim=*/-1, /*samples=*/1, wholeShape,
+                                   isSeveral ? builder.getDenseI64ArrayAttr(begins) : nullptr,
+                                   isSeveral ? builder.getDenseI64ArrayAttr(keys) : nullptr);
 }
 
 /// `coefficient` (rank 0) scales the gradient; null: 1.
@@ -213,14 +233,22 @@ void UpdateBuilder::buildUpdate(OpBuilder &builder, const Update &update, Value 
   if (coefficient)
     gradient.value = (gradient * spread(coefficient)).value;
   BlockArgument bucket = whole[update.bucketIndex];
-  GraphExpr parameter = compute(ViewOp::create(builder, loc, flatType, bucket, offset));
+  bool isPartOfWhole = update.bucket->updatesPart && !update.bucket->holdsPart;
+  int64_t ranks = update.bucket->ranks;
+  Value old = isPartOfWhole
+                  ? Value(ShardOp::create(builder, loc, bucket, scalarArgument("rank", builder.getI64Type()), ranks))
+                  : Value(ViewOp::create(builder, loc, flatType, bucket, offset));
+  GraphExpr parameter = compute(old);
   SmallVector<GraphExpr> newStates;
   for (BlockArgument state : states[update.bucketIndex])
     newStates.push_back(
         compute(ViewOp::create(builder, loc, computeType.clone(tensorType(state).getElementType()), state, offset)));
   GraphExpr newParameter = rule.build(parameter, gradient, newStates, update.bucket->decays(),
                                       [&](StringRef name) { return spread(scalarArgument(name)); });
-  pieces[bucket].emplace_back(offset, store(builder, update, newParameter.value, flatType, ""));
+  Value stored = store(builder, update, newParameter.value, flatType, "");
+  if (isPartOfWhole)
+    stored = WaitOp::create(builder, loc, AllGatherOp::create(builder, loc, stored, ranks));
+  pieces[bucket].emplace_back(offset, stored);
   for (auto [state, value, name] : llvm::zip(states[update.bucketIndex], newStates, rule.getStateNames())) {
     RankedTensorType type = computeType.clone(tensorType(state).getElementType());
     pieces[state].emplace_back(offset, store(builder, update, value.value, type, name));

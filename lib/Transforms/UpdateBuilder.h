@@ -7,7 +7,8 @@
 
 namespace mlir::scrimp {
 
-/// Elements [begin, begin + size) of a bucket, one member or all, and everything that their update reads.
+/// Elements [begin, begin + size) of a bucket, one member or all, and everything that their update reads. Of a bucket
+/// that ranks share out, size is that of a part, and the rank's part is meant.
 struct Update {
   const Bucket *bucket;
   unsigned bucketIndex;
@@ -27,7 +28,8 @@ struct UpdateOptions {
   Type stateType = nullptr; ///< of the states of all parameters; null: what their updates are computed in
 };
 
-/// Builds the updates of one function, given its gradients. Adds the arguments of states and hyperparameters.
+/// Builds the updates of one function, given its gradients, which are sums over all ranks. Adds the arguments of states
+/// and hyperparameters.
 class UpdateBuilder {
 public:
   /// `whole` holds the argument of each bucket.
@@ -44,6 +46,7 @@ public:
 private:
   Operation *earliestPlace(const Update &update);
   Value addSquares(OpBuilder &builder, const Update &update, Value squares);
+  Value check(OpBuilder &builder, Location loc, Value squares, StringRef name);
   Value clipCoefficient(OpBuilder &builder, Location loc, Value norm);
   void buildUpdate(OpBuilder &builder, const Update &update, Value coefficient);
   BlockArgument scalarArgument(StringRef name, Type type = nullptr);
@@ -55,8 +58,9 @@ private:
   ArrayRef<BlockArgument> whole;
   UpdateOptions options;
   Block &block;
-  Value loss;                                     // null without one
-  Type scalarType;                                // of hyperparameters
+  Value loss;      // null without one
+  Type scalarType; // of hyperparameters
+  ArrayRef<Bucket> buckets;
   SmallVector<SmallVector<BlockArgument>> states; // per bucket
   llvm::StringMap<BlockArgument> scalars;
   llvm::MapVector<Value, SmallVector<std::pair<int64_t, Value>>> pieces; // per bucket argument: offset, new value

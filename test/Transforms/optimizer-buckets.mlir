@@ -1,10 +1,17 @@
-// RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd parts=3 whole-buckets" %s | FileCheck %s
-// RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd states=bf16 momentum parts=2 whole-buckets" %s | FileCheck %s --check-prefix=BF16
-// RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd block=h" %s | FileCheck %s --check-prefix=BLOCK
+// RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=3" %s | FileCheck %s
+// RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=3 zero=1" %s | FileCheck %s --check-prefix=ONE
+// RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=3 zero=3 persist-below=3 reduce-dtype=bf16" %s | FileCheck %s --check-prefix=THREE
+// RUN: scrimp-opt --scrimp-autodiff --scrimp-mixed-precision "--scrimp-optimizer=kind=sgd world=3 zero=1" %s | FileCheck %s --check-prefix=MIXED
+// RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd states=bf16 momentum world=2 zero=2" %s | FileCheck %s --check-prefix=BF16
+// RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=2 zero=2" --scrimp-split-batch=micro-batches=3 --canonicalize %s | FileCheck %s --check-prefix=LOOP
+// RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd block=h bucket-bytes=40" %s | FileCheck %s --check-prefix=BLOCK
 // RUN: not scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd block=[" %s 2>&1 | FileCheck %s --check-prefix=ERROR
+// RUN: not scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=2 zero=4" %s 2>&1 | FileCheck %s --check-prefix=STAGE
+// RUN: not scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd sync=never" %s 2>&1 | FileCheck %s --check-prefix=SYNC
+// RUN: not scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd reduce-dtype=f8" %s 2>&1 | FileCheck %s --check-prefix=WIRE
 
 // Each block has a bucket, which three ranks can share. Gradients are computed in one of the same layout; of two members that
-// have the same gradient the second gets a copy. All members are updated at once.
+// have the same gradient the second gets a copy. They are added up over the ranks, and all members are updated at once.
 // CHECK:      %[[H0:[a-z0-9]+]]: tensor<192xf32> {scrimp.bucket = #scrimp.bucket<block = "h.0", group = "decay", elements = 192, members = [#scrimp.member<name = "h.0.a", offset = 0, shape = [4, 2]>, #scrimp.member<name = "h.0.b", offset = 16, shape = [2]>, #scrimp.member<name = "h.0.c", offset = 32, shape = [2]>]>, scrimp.name = "bucket.h.0.decay.f32"
 // CHECK-SAME: #scrimp.bucket<block = "h.1", group = "decay", {{.*}}"h.1.a"
 // CHECK-SAME: #scrimp.bucket<group = "decay", {{.*}}"head"
@@ -14,19 +21,61 @@
 // CHECK-NEXT: %[[G1:.*]] = scrimp.pack %[[GA]] into %[[ZERO]] at 0
 // CHECK-NEXT: %[[G2:.*]] = scrimp.pack %[[GB:.*]] into %[[G1]] at 16
 // CHECK:      %[[G3:.*]] = scrimp.pack %{{.*}} into %[[G2]] at 32
-// CHECK:      scrimp.sum_squares %[[G3]] : tensor<192xf32>
+// CHECK-NEXT: %[[START:.*]] = scrimp.all_reduce sum, %[[G3]] world 3 per_step : tensor<192xf32>
+// CHECK-NEXT: %[[G:.*]] = scrimp.wait %[[START]]
+// CHECK:      scrimp.sum_squares %[[G]] : tensor<192xf32>
 // CHECK:      scrimp.check_finite %{{.*}} of "bucket.h.0.decay.f32"
 // CHECK:      %[[P:.*]] = scrimp.view %[[H0]] at 0 : tensor<192xf32> -> tensor<192xf32>
 // CHECK:      %[[NEW:.*]] = scrimp.sub %[[P]], %{{.*}} : tensor<192xf32>
 // CHECK:      scrimp.pack %[[NEW]] into %[[H0]] at 0 : tensor<192xf32>
 
-// Draws are those of the tensors by themselves.
-// BF16: scrimp.stochastic_round {{.*}}begins = array<i64: 0, 32, 64>{{.*}}keys = array<i64:{{.*}} : tensor<256xf32> -> tensor<256xbf16>
+// Stage 1: a rank has its part of the sum, updates its part of the parameters, and all gather the new parts. The norm is added
+// up over the parts, once.
+// ONE:      %[[H0:[a-z0-9]+]]: tensor<192xf32> {{{.*}}scrimp.name = "bucket.h.0.decay.f32"
+// ONE-SAME: %[[RANK:[a-z0-9]+]]: tensor<i64> {scrimp.name = "rank"
+// ONE-NOT:  check_finite
+// ONE:      %[[START:.*]] = scrimp.reduce_scatter %{{.*}} world 3 per_step : tensor<192xf32> -> tensor<64xf32>
+// ONE:      scrimp.sum_squares %{{.*}} : tensor<64xf32>
+// ONE:      %[[P:.*]] = scrimp.shard %[[H0]], %[[RANK]] world 3 : tensor<192xf32> -> tensor<64xf32>
+// ONE:      %[[NEW:.*]] = scrimp.sub %[[P]], %{{.*}} : tensor<64xf32>
+// ONE-NEXT: %[[GATHER:.*]] = scrimp.all_gather %[[NEW]] world 3 : tensor<64xf32> -> tensor<192xf32>
+// ONE-NEXT: %[[WHOLE:.*]] = scrimp.wait %[[GATHER]]
+// ONE:      scrimp.all_reduce sum, %{{.*}} world 3 per_step : tensor<f64>
+// ONE:      scrimp.check_finite %{{.*}} of "the gradients"
+// ONE:      scrimp.pack %[[WHOLE]] into %[[H0]] at 0
 
-// BLOCK: block = "h", group = "decay"{{.*}}"h.0.a"{{.*}}"h.1.a"
-// BLOCK: #scrimp.bucket<group = "decay"{{.*}}"head"
+// Stage 3: a rank has its part of the parameters too, and what reads them gathers them. Small ones stay whole, in a bucket for
+// all blocks. Gradients are sent in 16 bits, part by part of the batch.
+// THREE:      %[[H0:[a-z0-9]+]]: tensor<64xf32> {scrimp.bucket = #scrimp.bucket<block = "h.0", group = "decay", elements = 192, members = [#scrimp.member<name = "h.0.a"
+// THREE-SAME: tensor<192xf32> {scrimp.bucket = #scrimp.bucket<group = "decay", elements = 192, members = [#scrimp.member<name = "h.0.b", offset = 0, {{.*}}#scrimp.member<name = "h.0.c", {{.*}}scrimp.name = "bucket.small.decay.f32"
+// THREE:      %[[START:.*]] = scrimp.all_gather %[[H0]] world 3 : tensor<64xf32> -> tensor<192xf32>
+// THREE-NEXT: %[[WHOLE:.*]] = scrimp.wait %[[START]]
+// THREE-NEXT: scrimp.view %[[WHOLE]] at 0 : tensor<192xf32> -> tensor<4x2xf32>
+// THREE:      scrimp.reduce_scatter %{{.*}} world 3 wire bf16 : tensor<192xf32> -> tensor<64xf32>
+// THREE:      scrimp.all_reduce sum, %{{.*}} world 3 wire bf16 : tensor<192xf32>
+// THREE:      scrimp.pack %{{.*}} into %[[H0]] at 0 : tensor<64xf32>
+
+// Where parameters are read in 16 bits, that is what is gathered, and the f32 ones are parts from stage 1 on.
+// MIXED:      %[[H1:[a-z0-9]+]]: tensor<64xf32> {scrimp.bucket = #scrimp.bucket<block = "h.1", group = "decay", elements = 192
+// MIXED:      %[[LOW:.*]] = scrimp.cast %[[H1]] : tensor<64xf32> -> tensor<64xbf16>
+// MIXED-NEXT: %[[START:.*]] = scrimp.all_gather %[[LOW]] world 3 : tensor<64xbf16> -> tensor<192xbf16>
+// MIXED:      scrimp.pack %{{.*}} into %[[H1]] at 0 : tensor<64xf32>
+
+// Draws are those of the tensors by themselves, and of the elements' places in them, whatever part of the bucket this is.
+// BF16: scrimp.stochastic_round %{{.*}} origin(%{{.*}} : tensor<1xi64>) {{.*}}begins = array<i64: 0, 32, 64>{{.*}}keys = array<i64:{{.*}}whole = array<i64: 256>} : tensor<128xf32> -> tensor<128xbf16>
+
+// Added up per micro-batch, a sum takes the bytes of a part.
+// LOOP: scrimp.accumulate 3
+// LOOP: scrimp.reduce_scatter
+// LOOP: scrimp.yield %{{.*}} : tensor<64xf32>, tensor<f32>, tensor<64xf32>, tensor<64xf32>
+
+// BLOCK: block = "h", group = "decay", {{.*}}"h.0.a"{{.*}}"h.0.b"{{.*}}block = "h"{{.*}}"h.0.c"{{.*}}"h.1.a"{{.*}}"bucket.h.decay.f32.2"
+// BLOCK-SAME: #scrimp.bucket<group = "decay"{{.*}}"head"
 
 // ERROR: error: block pattern '[':
+// STAGE: error: there are stages 0 to 3 of ZeRO, for 1 rank or more; found stage 4 and 2 ranks
+// SYNC:  error: sync is 'never'; there are auto, per-step and per-micro-batch
+// WIRE:  error: gradients cannot be sent as 'f8'; f32, bf16 and f16 are possible
 func.func @main(%x: tensor<3x4xf32> {scrimp.input = 0 : i64, scrimp.name = "x"},
                 %a: tensor<4x2xf32> {scrimp.name = "h.0.a", scrimp.param = "trainable"},
                 %b: tensor<2xf32> {scrimp.name = "h.0.b", scrimp.param = "trainable"},

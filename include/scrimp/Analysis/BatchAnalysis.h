@@ -50,16 +50,21 @@ std::optional<BatchPlacement> splitBy(const DimensionRule &rule, const Dimension
 /// alone (on no trainable parameter) and needs the whole batch, or is a sum over it that pieces need, is *whole*: it is
 /// computed once, before the pieces, and invariant to them.
 ///
-/// A region of a graph can be split alike, along any dimension of what it reads: then `batch` counts what is split there
-/// (tokens, say), nothing in it is computed whole, and what lies outside has no placement.
+/// A region of a graph can be split alike, along any dimension of what it reads: then `batch` counts what is split
+/// there (tokens, say), nothing in it is computed whole, and what lies outside has no placement.
 ///
 /// With `ownStatistics` batch normalisation works on pieces, each by its own statistics; running statistics then move
 /// at every piece.
+///
+/// Pieces in time follow each other; those in space (ranks) are there at once and can exchange what they have. There
+/// nothing but statistics is a problem: an op that needs all samples is whole, and a sum that samples need is too,
+/// although pieces can sum their parts first.
 class BatchAnalysis {
 public:
-  explicit BatchAnalysis(func::FuncOp function, bool ownStatistics = false);
-  /// Of `region`, ops of one block in their order. `seed` is what it reads split first; whatever else it reads that some op
-  /// needs split alike, and that `mayBeSplit`, is a seed too.
+  enum Pieces { InTime, InSpace };
+  explicit BatchAnalysis(func::FuncOp function, bool ownStatistics = false, Pieces pieces = InTime);
+  /// Of `region`, ops of one block in their order. `seed` is what it reads split first; whatever else it reads that
+  /// some op needs split alike, and that `mayBeSplit`, is a seed too.
   BatchAnalysis(ArrayRef<Operation *> region, Value seed, BatchPlacement placement, int64_t batch,
                 llvm::function_ref<bool(Value)> mayBeSplit);
 
@@ -70,6 +75,8 @@ public:
   bool isWhole(Operation *op) const { return whole.contains(op); }
   /// The cut of an op that works on pieces, none for other ops.
   std::optional<BatchCut> getCut(Operation *op) const;
+  /// How an op would be cut that is whole only because it makes a sum that pieces need.
+  std::optional<BatchCut> getSumCut(Operation *op) const;
 
   /// Why an op cannot work on pieces.
   struct Problem {
@@ -91,13 +98,14 @@ private:
   func::FuncOp function; ///< null: a region
   SmallVector<Operation *> ops;
   bool ownStatistics = false;
+  Pieces pieces = InTime;
   int64_t batch = 0;
   llvm::DenseSet<Value> trained; ///< depends on a trainable parameter
   llvm::DenseSet<Operation *> whole;
-  llvm::DenseSet<Value> ownStates; ///< arguments that pieces update
+  llvm::DenseSet<Value> ownStates;              ///< arguments that pieces update
   llvm::MapVector<Value, BatchPlacement> seeds; ///< what is split from the outset
   llvm::DenseMap<Value, BatchPlacement> placements;
-  llvm::DenseMap<Operation *, BatchCut> cuts;
+  llvm::DenseMap<Operation *, BatchCut> cuts, sumCuts;
   SmallVector<Problem> problems;
 };
 

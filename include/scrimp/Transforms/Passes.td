@@ -121,7 +121,7 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
     Parameters become flat buckets, one for each block of the model (the module up to the first number in the parameter's name, or
     what `block` matches; the rest has one too), element type and group: those that decay, those that do not, and those
     that are not updated (frozen, or without a gradient), which have no state. They are arguments `bucket.h.0.decay.f32`
-    with `scrimp.bucket`, a table of members, each at a multiple of 64 bytes; the whole is one of 256 bytes x `parts`. The
+    with `scrimp.bucket`, a table of members, each at a multiple of 64 bytes; the whole is one of 256 bytes x `world`. The
     states of a bucket ("exp_avg", ...) are buckets of the same layout, initially 0, in f32 for f16 and bf16, or in bf16
     with `states=bf16`. What is kept in bf16 is rounded by chance (scrimp.stochastic_round), keyed by seed, step, name and
     element. Parameters are read through scrimp.view and replaced through scrimp.pack. @eval, if there, reads the same buckets.
@@ -139,8 +139,13 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
     over every element of every gradient once; squares are summed in f64 in the order of the updates. The sum is checked (scrimp.check_finite) after each
     parameter, which tells the first whose gradient is not finite.
 
-    With `whole-buckets` a bucket is updated at once, when its last gradient is there, and the gradients have a bucket of the
-    same layout: what ranks reduce and share out.
+    With several ranks (`world`; scrimp-partition) the gradients of a bucket are computed in one of the same layout, added up
+    over the ranks, and the bucket is updated at once. `zero` shares out (arXiv:1910.02054): from stage 1 on each rank reduces
+    and updates its part of a bucket, and has states of that alone; the new parts are gathered into the parameters, or, where
+    parameters are read in 16 bits only, in the next step when they are read, in 16 bits: then each rank keeps its part of
+    the f32 ones too. In stage 3 parameters are parts, frozen ones too, gathered where they are read. Stages 1 and 2 differ in
+    `sync` alone: per-step sums gradients of micro-batches first, per-micro-batch each part in a part's bytes. Parameters of
+    fewer than `persist-below` elements stay whole. Of a part no rank alone checks whether it is finite: the sum is.
 
     Requires: @train from scrimp-autodiff (results with scrimp.gradient).
     Ensures: no scrimp.gradient is left; results are outputs, then updates of states and buckets; no op reads a piece of
@@ -151,8 +156,12 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
   }];
   let options = [
     ListOption<"blocks", "block", "std::string", "modules that are blocks: patterns">,
-    Option<"parts", "parts", "int64_t", "1", "equal parts that a bucket can be cut into">,
-    Option<"wholeBuckets", "whole-buckets", "bool", "false", "update all members of a bucket at once">,
+    Option<"world", "world", "int64_t", "1", "ranks that gradients are added up over">,
+    Option<"zero", "zero", "int64_t", "0", "what ranks share out: 0 nothing, 1 and 2 states, 3 parameters too">,
+    Option<"sync", "sync", "std::string", [{"auto"}], "add gradients up per-step or per-micro-batch (auto: from stage 2 on)">,
+    Option<"reduceDtype", "reduce-dtype", "std::string", [{""}], "what f32 gradients are sent as: f32, bf16 or f16">,
+    Option<"bucketBytes", "bucket-bytes", "int64_t", "0", "the most bytes of a bucket of several parameters; 0: any">,
+    Option<"persistBelow", "persist-below", "int64_t", "0", "elements below which a parameter is not shared out">,
     Option<"kind", "kind", "std::string", [{"adamw"}], "sgd, adam or adamw">,
     Option<"momentum", "momentum", "bool", "false", "sgd: keep a momentum buffer (scalars momentum, one_minus_dampening)">,
     Option<"nesterov", "nesterov", "bool", "false", "sgd: Nesterov momentum">,
@@ -162,6 +171,32 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
     Option<"lossScale", "loss-scale", "bool", "false", "gradients are scaled (scalar unscale)">,
     Option<"states", "states", "std::string", [{"f32"}], "the type of states: f32 (f64 for f64 parameters) or bf16">,
     ListOption<"noDecay", "no-decay", "std::string", "parameters without weight decay: patterns, or 1d for rank 0 and 1">
+  ];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
+def Partition : Pass<"scrimp-partition", "::mlir::ModuleOp"> {
+  let summary = "Share the samples of a batch out to ranks";
+  let description = [{
+    Functions become those of one of `world` ranks, all the same but for the scalar `rank`: inputs hold the rank's samples, rank
+    r's being samples [r * batch / world, (r + 1) * batch / world), and each rank computes what follows from its own. What
+    needs more is exchanged: a sum that others read is added up over the ranks (a count of valid tokens before the samples
+    that it weighs, a loss at the end); where an op needs all samples at once, every rank gathers what it reads and computes
+    it whole. Of what is the same on all ranks, each takes its samples. Gradients (scrimp.gradient) stay what the rank adds
+    to them: scrimp-optimizer adds them up in buckets.
+
+    Random ops draw by the global index of a sample, so masks are those of one process. Batch normalisation needs
+    `batch-stats`: with `global` it takes the statistics of all ranks; with `per-rank` each rank has its own, and running
+    statistics are those of rank 0: what is learned is another thing then.
+
+    Requires: @train from scrimp-autodiff; before scrimp-optimizer. With one rank nothing changes.
+    Ensures: sums differ from those of one process in their order only.
+    Fails: where the batch does not divide; at batch normalisation without a choice; without a batch.
+    Example: test/Transforms/partition.mlir
+  }];
+  let options = [
+    Option<"world", "world", "int64_t", "1", "How many ranks">,
+    Option<"batchStats", "batch-stats", "std::string", [{""}], "Batch normalisation: global or per-rank">
   ];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }

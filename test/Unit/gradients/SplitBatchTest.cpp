@@ -1,10 +1,10 @@
-// scrimp-split-batch on every gradient case, each argument's every dimension taken for the batch in turn: loss and
-// gradients of micro-batches are those of the whole batch.
+// scrimp-split-batch and scrimp-partition on every gradient case, each argument's every dimension taken for the batch
+// in turn: loss and gradients of micro-batches, and of ranks, are those of the whole batch.
 #include "CheckGradients.h"
 
 #include "scrimp/Analysis/BatchAnalysis.h"
 #include "scrimp/Dialect/Scrimp.h"
-#include "scrimp/Eval/Interpreter.h"
+#include "scrimp/Eval/Ranks.h"
 #include "scrimp/Transforms/GraphFunction.h"
 #include "scrimp/Transforms/Passes.h"
 
@@ -31,7 +31,7 @@ public:
           checkAlong(*module, argument.getArgNumber(), dim, size);
   }
 
-  int splits = 0, refusals = 0;
+  int splits = 0, refusals = 0, partitions = 0;
 
 private:
   void checkAlong(ModuleOp source, unsigned input, int64_t dim, int64_t batch) {
@@ -56,6 +56,15 @@ private:
     if (any && failed(autodiff.run(*whole)))
       return;
     auto function = *whole->getOps<func::FuncOp>().begin();
+    std::vector<HostTensor> arguments = drawArguments(function);
+    SmallVector<HostTensor> expected;
+    ASSERT_TRUE(succeeded(evalFunction(function, arguments, expected, Rounding::Exact)));
+    for (int64_t world : {int64_t(2), int64_t(3), batch})
+      if (batch % world == 0) {
+        SCOPED_TRACE(std::to_string(world) + " ranks along dimension " + std::to_string(dim) + " of argument " +
+                     std::to_string(input));
+        checkRanks(*whole, input, dim, world, arguments, expected);
+      }
     // A parameter along what is taken for the batch has a gradient for every sample.
     BatchAnalysis analysis(function);
     bool hasResultsBySample = llvm::any_of(function.getBody().front().getTerminator()->getOperands(), [&](Value v) {
@@ -65,9 +74,6 @@ private:
       ++refusals;
       return;
     }
-    std::vector<HostTensor> arguments = drawArguments(function);
-    SmallVector<HostTensor> expected;
-    ASSERT_TRUE(succeeded(evalFunction(function, arguments, expected, Rounding::Exact)));
     for (int64_t count : {int64_t(2), int64_t(3), batch}) {
       if (count > batch)
         continue;
@@ -86,6 +92,55 @@ private:
       compare(found, expected);
       ++splits;
     }
+  }
+
+  /// Every rank has its samples of the input; gradients are what the ranks' parts add up to, all else is the same on
+  /// each.
+  void checkRanks(ModuleOp whole, unsigned input, int64_t dim, int64_t world, ArrayRef<HostTensor> arguments,
+                  ArrayRef<HostTensor> expected) {
+    OwningOpRef<ModuleOp> ranks = whole.clone();
+    PassManager passes(&context);
+    PartitionOptions options;
+    options.world = world;
+    options.batchStats = "global";
+    passes.addPass(createPartition(options));
+    passes.addPass(createCanonicalizerPass());
+    passes.addPass(createCSEPass());
+    ASSERT_TRUE(succeeded(passes.run(*ranks)));
+    auto function = *ranks->getOps<func::FuncOp>().begin();
+    std::vector<SmallVector<HostTensor>> found(world);
+    ASSERT_TRUE(succeeded(evalOnRanks(world, [&](int64_t rank) {
+      std::vector<HostTensor> own(arguments.begin(), arguments.end());
+      own[input] = takeShare(arguments[input], tensorType(function.getArgument(input)), dim, rank);
+      own.emplace_back(RankedTensorType::get({}, IntegerType::get(&context, 64))).ints()[0] = rank;
+      return evalFunction(function, own, found[rank], Rounding::Exact);
+    })));
+    SmallVector<HostTensor> sums(found[0]);
+    for (int64_t rank = 1; rank < world; ++rank)
+      for (unsigned i = 0; i < sums.size(); ++i) {
+        if (!function.getResultAttr(i, ScrimpDialect::kGradient)) {
+          compare(found[rank][i], found[0][i]);
+          continue;
+        }
+        for (auto [sum, part] : llvm::zip(sums[i].floats(), found[rank][i].floats()))
+          sum += part;
+      }
+    compare(sums, expected);
+    ++partitions;
+  }
+
+  static HostTensor takeShare(const HostTensor &whole, RankedTensorType type, int64_t dim, int64_t rank) {
+    HostTensor share(type);
+    int64_t size = type.getDimSize(dim), inner = productOf(type.getShape().drop_front(dim + 1));
+    for (int64_t i = 0; i < share.size(); ++i) {
+      int64_t outer = i / (size * inner), at = i / inner % size;
+      int64_t from = (outer * whole.getType().getDimSize(dim) + rank * size + at) * inner + i % inner;
+      if (share.isFloat())
+        share.floats()[i] = whole.floats()[from];
+      else
+        share.ints()[i] = whole.ints()[from];
+    }
+    return share;
   }
 
   /// The sum over all float results of their squares, each weighted by a constant of its own.
@@ -164,5 +219,6 @@ TEST(SplitBatch, MicroBatchesAddUpToTheBatch) {
     cases.check(text);
   }
   EXPECT_GT(cases.splits, 200) << cases.refusals << " do not split";
+  EXPECT_GT(cases.partitions, 300);
 }
 } // namespace
