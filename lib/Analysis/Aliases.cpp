@@ -177,7 +177,7 @@ private:
       return refuse("it lies inside argument '" + Twine(userNameOf(node.root)) + "'");
     if (!user->getParentRegion()->isAncestor(node.root.getParentRegion()))
       return refuse("it is computed outside of the loop");
-    if (isProgramConstant(node.root.getDefiningOp()))
+    if (isStoredConstant(node.root.getDefiningOp()))
       return refuse("it is a constant");
     if (place.offset != 0 || place.bytes != bytesOf(node.root))
       return refuse("it is " + Twine(place.bytes) + " bytes at " + Twine(place.offset) + " of '" +

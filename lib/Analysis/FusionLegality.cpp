@@ -14,6 +14,25 @@ bool mlir::scrimp::isStoredConstant(Operation *op) {
   return op->hasTrait<OpTrait::ConstantLike>() && !isFreeProducer(op);
 }
 
+void mlir::scrimp::separateWrittenOperands(func::FuncOp function) {
+  auto separate = [](Operation *op, unsigned operand) {
+    Operation *producer = op->getOperand(operand).getDefiningOp();
+    if (producer && isFreeProducer(producer) && !producer->getResult(0).hasOneUse())
+      op->setOperand(operand, OpBuilder(op).clone(*producer)->getResult(0));
+  };
+  function.walk([&](Operation *op) {
+    auto alias = dyn_cast<AliasOp>(op);
+    if (!alias)
+      return;
+    for (OpResult result : op->getResults())
+      if (std::optional<Tie> tie = alias.getTie(result.getResultNumber()); tie && (alias.hasCode() || tie->placed)) {
+        separate(op, tie->operand);
+        if (tie->placed)
+          separate(op, *tie->placed);
+      }
+  });
+}
+
 bool mlir::scrimp::becomesKernel(Operation *op) {
   auto kernel = dyn_cast<KernelOp>(op);
   return kernel && !isStoredConstant(op) &&

@@ -206,6 +206,10 @@ void ReduceScatterOp::buildCommand(OpBuilder &builder, ArrayRef<RangeAttr> buffe
 
 //===-- all_gather -----------------------------------------------------------------------------------------------===//
 
+void AllGatherOp::build(OpBuilder &builder, OperationState &state, Value x, int64_t world) {
+  build(builder, state, x, world, /*use=*/IntegerAttr());
+}
+
 LogicalResult AllGatherOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
                                             DictionaryAttr attributes, OpaqueProperties properties, RegionRange regions,
                                             SmallVectorImpl<Type> &types) {

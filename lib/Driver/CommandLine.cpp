@@ -1,6 +1,7 @@
 #include "scrimp/Driver/CommandLine.h"
 
 #include "scrimp/Analysis/Aliases.h"
+#include "scrimp/Driver/Budget.h"
 #include "scrimp/Driver/Device.h"
 #include "scrimp/Support/Messages.h"
 #include "scrimp/Transforms/RematPolicy.h"
@@ -83,9 +84,10 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
   app.add_option("--keep-fp32", options.keepFp32,
                  "What --precision bf16 or fp16 leaves alone: glob patterns over layers, modules and parameters")
       ->type_name("PATTERN");
-  app.add_option("--master", options.master,
-                 "--precision bf16, fp16: parameters are kept in fp32, or none: in bf16 themselves, with updates that are "
-                 "rounded by chance; 2 bytes a parameter instead of 6")
+  app.add_option(
+         "--master", options.master,
+         "--precision bf16, fp16: parameters are kept in fp32, or none: in bf16 themselves, with updates that are "
+         "rounded by chance; 2 bytes a parameter instead of 6")
       ->check(CLI::IsMember({"fp32", "none"}))
       ->capture_default_str();
   app.add_option("--moments", options.moments, "The optimizer's states: fp32, or bf16, rounded by chance")
@@ -107,28 +109,69 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
          "Parameters without weight decay: glob patterns, or '1d' for biases and norms (rank 0 and 1); default: "
          "none, as PyTorch without groups")
       ->type_name("PATTERN");
-  app.add_option("--micro-batches", options.microBatches,
-                 "Add up the gradients of K parts of the batch, one after the other, before an update: activations take "
-                 "1/K of the memory, and what is learned stays the same")
+  app.add_option(
+         "--micro-batches", options.microBatches,
+         "Add up the gradients of K parts of the batch, one after the other, before an update: activations take "
+         "1/K of the memory, and what is learned stays the same")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 30, "POSITIVE"))
       ->type_name("K");
-  app.add_option("--micro-batch-size", options.microBatchSize,
-                 "The same by the most samples that a part may have")
+  app.add_option("--micro-batch-size", options.microBatchSize, "The same by the most samples that a part may have")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 30, "POSITIVE"))
       ->type_name("N");
-  app.add_option("--accumulate", options.accumulate,
-                 "What the gradients of micro-batches are added up in: fp32, or bf16 (half the bytes; a gradient that is "
-                 "below 1/512 of the sum so far is lost)")
+  app.add_option(
+         "--accumulate", options.accumulate,
+         "What the gradients of micro-batches are added up in: fp32, or bf16 (half the bytes; a gradient that is "
+         "below 1/512 of the sum so far is lost)")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
-  app.add_option("--batch-stats", options.batchStats,
-                 "Batch normalization under micro-batches: whole (it does not split, an error) or per-micro-batch (each "
-                 "part by its own statistics, as a loop in PyTorch would)")
-      ->check(CLI::IsMember({"whole", "per-micro-batch"}))
+  app.add_option(
+         "--batch-stats", options.batchStats,
+         "Batch normalization under micro-batches and ranks: whole (it does not split, an error), per-micro-batch "
+         "(each part by its own statistics, as a loop in PyTorch would), global (of all ranks, as one process) or "
+         "per-rank (as DistributedDataParallel)")
+      ->check(CLI::IsMember({"whole", "per-micro-batch", "global", "per-rank"}))
       ->capture_default_str();
-  app.add_option("--chunk", options.chunk,
-                 "Modules that GLOB matches run in N chunks of their tokens, forward and backward: 'lm_head=8' never has all "
-                 "logits, 'transformer.h.*.mlp=4' no whole MLP; what is learned stays the same")
+  app.add_option(
+         "--world", options.world,
+         "Ranks that train together, started by mpirun -n N; --dim batch stays the batch of the whole update, of which "
+         "each rank has its share")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 20, "POSITIVE"))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option(
+         "--zero", options.zero,
+         "What ranks share out instead of each keeping all of it: 0 nothing, 1 the optimizer's states, 2 accumulated "
+         "gradients too, 3 parameters too")
+      ->check(CLI::Range(int64_t(0), int64_t(3), "0 to 3"))
+      ->type_name("STAGE")
+      ->capture_default_str();
+  app.add_option("--sync", options.sync,
+                 "When gradients are added up over the ranks: per-step, per-micro-batch (--zero 1 to 3 accumulate a "
+                 "rank's part "
+                 "alone then), or auto: per micro-batch from --zero 2 on")
+      ->check(CLI::IsMember({"auto", "per-step", "per-micro-batch"}))
+      ->capture_default_str();
+  app.add_option("--reduce-dtype", options.reduceDtype, "What gradients of fp32 are sent as; sums stay fp32")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--bucket-bytes",
+         [&options](const std::string &text) {
+           std::optional<int64_t> bytes = parseMemorySize(text);
+           if (!bytes || text == "max")
+             throw CLI::ValidationError("--bucket-bytes", "'" + text + "' is no size; expected 25MiB or the like");
+           options.bucketBytes = *bytes;
+         },
+         "The most bytes of parameters that ranks exchange at once; default: those of a block")
+      ->type_name("SIZE");
+  app.add_option("--persist-below", options.persistBelow,
+                 "Parameters of fewer elements are not shared out (--zero): every rank keeps them whole")
+      ->check(CLI::Range(int64_t(0), int64_t(1) << 40, "POSITIVE"))
+      ->type_name("ELEMENTS");
+  app.add_option(
+         "--chunk", options.chunk,
+         "Modules that GLOB matches run in N chunks of their tokens, forward and backward: 'lm_head=8' never has all "
+         "logits, 'transformer.h.*.mlp=4' no whole MLP; what is learned stays the same")
       ->type_name("GLOB=N");
   app.add_option_function<std::string>(
          "--remat",
@@ -138,7 +181,8 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
            options.remat = text;
          },
          "What the backward pass computes again instead of keeping it; the bits are the same. none; selective: norms, "
-         "activations and the like, about a third of the memory of a transformer's layers for some 2% of the time; full: "
+         "activations and the like, about a third of the memory of a transformer's layers for some 2% of the time; "
+         "full: "
          "all of a block but its input, most of the memory for a third of the time; min-cut: as PyTorch's partitioner; "
          "tradeoff=SECONDS_PER_BYTE: the least time at this price of memory; save=GLOB,... or recompute=GLOB,...: by "
          "names of ops, as --report lists them")
@@ -146,17 +190,19 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
   app.add_option("--block", options.blocks,
                  "Modules that are one block to --remat: glob patterns ('transformer.h.*'); default: the numbered ones")
       ->type_name("PATTERN");
-  app.add_option("--memory-budget", options.memoryBudget,
-                 "Choose micro-batches and rematerialization, where they are not given, so that the process takes at most "
-                 "that and a step is fastest: 6GiB, 512MiB, 1500MB, or max for what is free here")
+  app.add_option(
+         "--memory-budget", options.memoryBudget,
+         "Choose micro-batches and rematerialization, where they are not given, so that the process takes at most "
+         "that and a step is fastest: 6GiB, 512MiB, 1500MB, or max for what is free here")
       ->type_name("SIZE");
   app.add_option("--device", options.device,
                  "The machine that costs are estimated for: cpu (this one, measured once), " +
                      llvm::join(knownDevices(), ", ") + ", or FILE.json from scrimp-calibrate; default: cpu")
       ->type_name("NAME");
-  app.add_option("--march", options.march,
-                 "The CPU to compile for: native, a name that LLVM knows, or x86-64-v2 for any machine. The executable runs "
-                 "where its instructions are; one with avx512bf16 multiplies bf16 by these, otherwise in f32")
+  app.add_option(
+         "--march", options.march,
+         "The CPU to compile for: native, a name that LLVM knows, or x86-64-v2 for any machine. The executable runs "
+         "where its instructions are; one with avx512bf16 multiplies bf16 by these, otherwise in f32")
       ->capture_default_str();
   app.add_option("--workers", options.workers, "Most threads of the executable (default: this machine's)")
       ->check(CLI::Range(1, 4096)); // what a program may say

@@ -42,6 +42,18 @@ void mlir::scrimp::buildGraphPipeline(OpPassManager &manager, const TrainPipelin
   manager.addPass(createAutodiff({isScaled}));
   cleanUp(manager);
 
+  //===-- Ranks ---------------------------------------------------------------------------------------------------===//
+  // Of the whole graph, so that whatever follows works on what one rank has.
+  if (options.world > 1) {
+    PartitionOptions partition;
+    partition.world = options.world;
+    partition.batchStats = options.batchStats == "whole"             ? ""
+                           : options.batchStats == "per-micro-batch" ? "per-rank"
+                                                                     : options.batchStats.getValue();
+    manager.addPass(createPartition(partition));
+    cleanUp(manager);
+  }
+
   //===-- Types ---------------------------------------------------------------------------------------------------===//
   // Behind autodiff, so that forward and backward are cast by the same rules, and gradients of parameters come out in
   // f32; before parameters are members of buckets, whose types are theirs.
@@ -64,6 +76,13 @@ void mlir::scrimp::buildGraphPipeline(OpPassManager &manager, const TrainPipelin
   optimizer.lossScale = isScaled;
   optimizer.states = options.moments == "bf16" ? "bf16" : "f32";
   optimizer.noDecay.assign(options.noDecay.begin(), options.noDecay.end());
+  optimizer.blocks.assign(options.blocks.begin(), options.blocks.end());
+  optimizer.world = options.world;
+  optimizer.zero = options.zero;
+  optimizer.sync = options.sync;
+  optimizer.reduceDtype = options.reduceDtype == "bf16" ? "bf16" : options.reduceDtype == "fp16" ? "f16" : "f32";
+  optimizer.bucketBytes = options.bucketBytes;
+  optimizer.persistBelow = options.persistBelow;
   manager.addPass(createOptimizer(optimizer));
   cleanUp(manager);
 
@@ -73,7 +92,7 @@ void mlir::scrimp::buildGraphPipeline(OpPassManager &manager, const TrainPipelin
     SplitBatchOptions split;
     split.microBatches = options.microBatches;
     split.microBatchSize = options.microBatchSize;
-    split.batchStats = options.batchStats;
+    split.batchStats = options.batchStats == "per-micro-batch" ? "per-micro-batch" : "whole";
     split.accumulate = options.accumulate == "bf16" ? "bf16" : "f32";
     manager.addPass(createSplitBatch(split));
     cleanUp(manager);
@@ -130,6 +149,12 @@ void mlir::scrimp::readOptions(TrainPipelineOptions &pipeline, const CompileOpti
   pipeline.microBatchSize = options.microBatchSize;
   pipeline.batchStats = options.batchStats;
   pipeline.accumulate = options.accumulate;
+  pipeline.world = options.world;
+  pipeline.zero = options.zero;
+  pipeline.sync = options.sync;
+  pipeline.reduceDtype = options.reduceDtype;
+  pipeline.bucketBytes = options.bucketBytes;
+  pipeline.persistBelow = options.persistBelow;
   pipeline.chunk = ArrayRef(options.chunk);
   pipeline.remat = options.remat.empty() ? "none" : options.remat;
   pipeline.rates = options.rates;
@@ -167,7 +192,8 @@ std::vector<std::pair<std::string, double>> mlir::scrimp::hyperparameterDefaults
   if (options.clipGradNorm)
     defaults.emplace_back("clip_norm", 1.0);
   if (options.import.precision == "fp16") // of torch.amp.GradScaler
-    defaults.insert(defaults.end(),
-                    {{"loss_scale", 65536.0}, {"scale_growth", 2.0}, {"scale_backoff", 0.5}, {"scale_interval", 2000.0}});
+    defaults.insert(
+        defaults.end(),
+        {{"loss_scale", 65536.0}, {"scale_growth", 2.0}, {"scale_backoff", 0.5}, {"scale_interval", 2000.0}});
   return defaults;
 }

@@ -121,35 +121,72 @@ Type mlir::scrimp::getReadType(func::FuncOp function, const Bucket &bucket) {
   return read;
 }
 
-/// Has the members read from all ranks' parts of the bucket.
-static void gatherMembers(func::FuncOp function, const Bucket &bucket, BlockArgument part) {
-  Type read = getReadType(function, bucket);
-  auto members = membersOf(function, bucket);
-  Operation *first = nullptr;
-  for (auto [argument, member] : members)
-    for (Operation *user : argument.getUsers())
-      if (!first || user->isBeforeInBlock(first))
-        first = user;
-  if (!first)
-    return;
-  OpBuilder builder(first);
-  Location loc = NameLoc::get(builder.getStringAttr(bucket.getName()));
-  Value own = part;
-  if (read)
-    own = castToType(builder, loc, own, bucket.getArgumentType().clone(read));
-  Value whole = WaitOp::create(builder, loc, AllGatherOp::create(builder, loc, own, bucket.ranks));
-  for (auto [argument, member] : members) {
-    Value view = ViewOp::create(builder, argument.getLoc(),
-                                tensorType(argument).clone(tensorType(whole).getElementType()), whole, member->offset);
-    if (!read) {
-      argument.replaceAllUsesWith(view);
-      continue;
-    }
-    for (Operation *cast : llvm::make_early_inc_range(argument.getUsers())) {
-      cast->getResult(0).replaceAllUsesWith(view);
-      cast->erase();
+/// The readers of parameters in the order of the function, those of one bucket together where none of another block
+/// reads in between: an embedding that the head shares has two groups.
+static SmallVector<SmallVector<OpOperand *>> groupReads(func::FuncOp function, ArrayRef<Bucket> buckets,
+                                                        const Bucket &bucket) {
+  struct Read {
+    OpOperand *use;
+    const Bucket *bucket;
+  };
+  SmallVector<Read> reads;
+  for (const Bucket &each : buckets)
+    for (auto [argument, member] : membersOf(function, each))
+      for (OpOperand &use : argument.getUses())
+        reads.push_back({&use, &each});
+  llvm::sort(reads, [](const Read &a, const Read &b) {
+    Operation *first = a.use->getOwner(), *second = b.use->getOwner();
+    return first == second ? a.use->getOperandNumber() < b.use->getOperandNumber() : first->isBeforeInBlock(second);
+  });
+  SmallVector<SmallVector<OpOperand *>> groups;
+  bool begins = true;
+  for (const Read &read : reads) {
+    if (read.bucket == &bucket) {
+      if (begins)
+        groups.emplace_back();
+      groups.back().push_back(read.use);
+      begins = false;
+    } else if (read.bucket->block != bucket.block) {
+      begins = true;
     }
   }
+  return groups;
+}
+
+/// Has groups of readers read from what ranks gather: each anew, or all the same.
+static void gatherMembers(func::FuncOp function, const Bucket &bucket, BlockArgument part,
+                          SmallVector<SmallVector<OpOperand *>> groups) {
+  Type read = getReadType(function, bucket);
+  if (!bucket.gathersAnew)
+    for (size_t i = 1; i < groups.size(); ++i)
+      groups[0].append(std::exchange(groups[i], {}));
+  SmallVector<Operation *> casts;
+  for (auto [number, group] : llvm::enumerate(groups)) {
+    if (group.empty())
+      continue;
+    OpBuilder builder(group.front()->getOwner());
+    Location loc = NameLoc::get(builder.getStringAttr(bucket.getName()));
+    Value own = read ? castToType(builder, loc, part, bucket.getArgumentType().clone(read)) : part;
+    auto gather = AllGatherOp::create(builder, loc, own, bucket.ranks);
+    if (bucket.gathersAnew)
+      gather.setUse(number);
+    Value whole = WaitOp::create(builder, loc, gather);
+    for (OpOperand *use : group) {
+      Value argument = use->get();
+      const BucketMember *member = bucket.find(argumentName(function, cast<BlockArgument>(argument).getArgNumber()));
+      Value view =
+          ViewOp::create(builder, argument.getLoc(), tensorType(argument).clone(tensorType(whole).getElementType()),
+                         whole, member->offset);
+      if (!read) {
+        use->set(view);
+        continue;
+      }
+      use->getOwner()->getResult(0).replaceAllUsesWith(view);
+      casts.push_back(use->getOwner());
+    }
+  }
+  for (Operation *cast : casts)
+    cast->erase();
 }
 
 SmallVector<BlockArgument> mlir::scrimp::replaceByBuckets(func::FuncOp function, ArrayRef<Bucket> buckets) {
@@ -158,9 +195,13 @@ SmallVector<BlockArgument> mlir::scrimp::replaceByBuckets(func::FuncOp function,
     arguments.push_back(appendArgument(function, bucket.getArgumentType(),
                                        bucket.parameterAttributes(function.getContext()), function.getLoc()));
   llvm::BitVector erased(function.getNumArguments());
-  for (auto [bucket, whole] : llvm::zip(buckets, arguments)) {
+  SmallVector<SmallVector<SmallVector<OpOperand *>>> groups;
+  for (const Bucket &bucket : buckets)
+    groups.push_back(groupReads(function, buckets, bucket));
+  for (auto [bucket, part, ofBucket] : llvm::zip(buckets, arguments, groups))
     if (bucket.holdsPart)
-      gatherMembers(function, bucket, whole);
+      gatherMembers(function, bucket, part, ofBucket);
+  for (auto [bucket, whole] : llvm::zip(buckets, arguments)) {
     OpBuilder builder = OpBuilder::atBlockBegin(&function.getBody().front());
     for (auto [argument, member] : membersOf(function, bucket)) {
       if (!argument.use_empty())

@@ -29,6 +29,7 @@ struct Bucket {
   int64_t ranks = 1;        // that it can be shared out to
   bool updatesPart = false; // a rank updates its part of the bucket, and has states of that alone
   bool holdsPart = false;   // the argument is the rank's part; what reads parameters gathers the others
+  bool gathersAnew = false; // for each use (scrimp.all_gather)
 
   bool isTrained() const { return !group.empty(); }
   bool decays() const { return group == "decay"; }

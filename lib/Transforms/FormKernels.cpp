@@ -159,20 +159,6 @@ static void buildKernel(OpBuilder &builder, ArrayRef<Operation *> ops) {
     });
 }
 
-/// An operand that an op updates in place is that op's alone: a free producer that others read too is computed again.
-static void separateUpdatedOperands(Operation *op) {
-  auto alias = dyn_cast<AliasOp>(op);
-  if (!alias || !alias.hasCode())
-    return;
-  for (OpResult result : op->getResults()) {
-    std::optional<Tie> tie = alias.getTie(result.getResultNumber());
-    Operation *producer = tie ? op->getOperand(tie->operand).getDefiningOp() : nullptr;
-    if (!producer || !isFreeProducer(producer) || producer->getResult(0).hasOneUse())
-      continue;
-    op->setOperand(tie->operand, OpBuilder(op).clone(*producer)->getResult(0));
-  }
-}
-
 /// Rejects what neither is a kernel nor needs none.
 static LogicalResult checkOnlyKernels(Block &block) {
   for (Operation &op : block.without_terminator()) {
@@ -198,7 +184,7 @@ struct FormKernels : scrimp::impl::FormKernelsBase<FormKernels> {
   LogicalResult formKernels(func::FuncOp function) {
     if (!function.getBody().hasOneBlock())
       return function.emitError() << "a graph has one block, found " << function.getBody().getBlocks().size();
-    function.walk([](Operation *op) { separateUpdatedOperands(op); });
+    separateWrittenOperands(function);
     return formKernels(function, function.getBody().front());
   }
 

@@ -216,6 +216,7 @@ private:
       // What is read in 16 bits alone is gathered in 16 bits, and each rank keeps its part of what that was rounded
       // from.
       bucket.holdsPart = isShared(bucket) && (zero == 3 || getReadType(train, bucket));
+      bucket.gathersAnew = zero == 3;
       bucket.layOut();
     }
     return success();

@@ -76,8 +76,10 @@ void PieceLoop::needInput(const Form &form) {
     (isSplit(form) ? splitInputs : sharedInputs).insert(form);
 }
 
-/// Whether making the value again in each iteration costs nothing.
+/// Whether making the value again in each iteration costs nothing, or is what it is there for.
 bool PieceLoop::isFree(Operation *op) {
+  if (isForOneUse(op))
+    return true;
   auto kernel = dyn_cast<KernelOp>(op);
   return kernel && (kernel.getKernelFamily() == KernelFamily::View || kernel.isFreeInKernel());
 }

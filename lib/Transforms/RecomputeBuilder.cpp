@@ -84,8 +84,8 @@ bool RecomputeBuilder::isRepeated(Value value) {
   auto known = repeated.find(value);
   if (known != repeated.end())
     return known->second;
-  bool result =
-      graph.isTransparent(op) && llvm::any_of(getSources(op), [&](OpOperand *source) { return isRepeated(source->get()); });
+  bool result = graph.isTransparent(op) &&
+                llvm::any_of(getSources(op), [&](OpOperand *source) { return isRepeated(source->get()); });
   return repeated[value] = result;
 }
 
@@ -127,6 +127,8 @@ Value RecomputeBuilder::rebuild(Value value, const Demand &demand) {
     builder.setInsertionPoint(demand.before);
     made = builder.clone(*op, mapping);
   } else if ((made = shared.lookup(op))) {
+  } else if ((made = findOtherUse(op, demand))) {
+    shared[op] = made;
   } else if (fitsReader(op, *demand.use)) {
     made = inKernel.lookup({op, demand.event});
     if (!made)
@@ -138,6 +140,28 @@ Value RecomputeBuilder::rebuild(Value value, const Demand &demand) {
     shared[op] = made;
   }
   return made->getResult(result.getResultNumber());
+}
+
+/// What the backward pass gathers for itself (CollectiveOp::isForOneUse) serves clones too, if it is not gathered later
+/// than they need it: then it is gathered earlier.
+Operation *RecomputeBuilder::findOtherUse(Operation *op, const Demand &demand) {
+  if (!isForOneUse(op))
+    return nullptr;
+  if (isa<AsyncOp>(op)) {
+    for (Operation *user : op->getOperand(0).getUsers())
+      if (user != op && user->getName() == op->getName() && graph.getParts().isBackward(user) &&
+          user->getBlock() == op->getBlock() && isForOneUse(user)) {
+        if (demand.before->isBeforeInBlock(user))
+          user->moveBefore(demand.before);
+        return user;
+      }
+    return nullptr;
+  }
+  Operation *start = findOtherUse(op->getOperand(0).getDefiningOp(), demand);
+  Operation *end = start ? cast<AsyncOp>(start).getEnd() : nullptr;
+  if (end && demand.before->isBeforeInBlock(end))
+    end->moveBefore(demand.before);
+  return end;
 }
 
 /// An op that reads no clone reads what is kept after the event; others wait with the clone that they read.
@@ -240,6 +264,7 @@ static void delayUpdates(Block &block, const Aliases &aliases) {
 }
 
 LogicalResult mlir::scrimp::delayUpdates(func::FuncOp function) {
+  separateWrittenOperands(function);
   FailureOr<Aliases> aliases = Aliases::compute(function);
   if (failed(aliases))
     return failure();

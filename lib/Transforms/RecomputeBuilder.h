@@ -31,6 +31,7 @@ private:
   bool fitsReader(Operation *op, OpOperand &use) const;
   Value rebuild(Value value, const Demand &demand);
   Operation *clone(Operation *op, const Demand &demand);
+  Operation *findOtherUse(Operation *op, const Demand &demand);
   Value tie(Value value, const Demand &demand);
 
   const ResidualGraph &graph;

@@ -36,7 +36,8 @@ public:
     for (Operation *op : graph.getOps()) {
       // What comes from constants alone reads nothing that could wait for a gradient.
       Dependence::Kinds kinds = dependence.get(op->getResult(0));
-      bool mayRepeat = isa<KernelOp>(op) && isMemoryEffectFree(op) && (kinds.onParameters || kinds.onData);
+      bool mayRepeat =
+          isa<KernelOp>(op) && isMemoryEffectFree(op) && (kinds.onParameters || kinds.onData) && mayExchangeAgain(op);
       problem.ops.push_back({secondsOf(op), mayRepeat, SmallVector<unsigned>(graph.getReads(problem.ops.size()))});
     }
     // A value that is updated in place is no longer there for a second reader; but what is made once alone (a sum of a
@@ -52,7 +53,7 @@ public:
   /// Keeps what `mayRepeat` does not allow.
   void restrict(function_ref<bool(unsigned op)> mayRepeat) {
     for (unsigned o = 0; o < problem.ops.size(); ++o)
-      problem.ops[o].mayRepeat = problem.ops[o].mayRepeat && mayRepeat(o);
+      problem.ops[o].mayRepeat = problem.ops[o].mayRepeat && (isForOneUse(getOp(o)) || mayRepeat(o));
   }
 
   Operation *getOp(unsigned o) const { return graph.getOps()[o]; }
@@ -137,6 +138,16 @@ public:
   }
 
 private:
+  /// What ranks exchange is not exchanged again, unless it is for one use and that is not one of the backward pass.
+  bool mayExchangeAgain(Operation *op) const {
+    auto start = dyn_cast<AsyncOp>(op);
+    Operation *end = start ? start.getEnd() : op;
+    if (!start && !isa<WaitOp>(op))
+      return true;
+    return end && isForOneUse(end) &&
+           graph.getBackwardReads(graph.getNumber(cast<OpResult>(end->getResult(0)))).empty();
+  }
+
   /// Whether an op that has code updates the value in place.
   static bool isOverwritten(Value value) {
     return llvm::any_of(value.getUses(), [](OpOperand &use) {

@@ -48,7 +48,7 @@
 // all blocks. Gradients are sent in 16 bits, part by part of the batch.
 // THREE:      %[[H0:[a-z0-9]+]]: tensor<64xf32> {scrimp.bucket = #scrimp.bucket<block = "h.0", group = "decay", elements = 192, members = [#scrimp.member<name = "h.0.a"
 // THREE-SAME: tensor<192xf32> {scrimp.bucket = #scrimp.bucket<group = "decay", elements = 192, members = [#scrimp.member<name = "h.0.b", offset = 0, {{.*}}#scrimp.member<name = "h.0.c", {{.*}}scrimp.name = "bucket.small.decay.f32"
-// THREE:      %[[START:.*]] = scrimp.all_gather %[[H0]] world 3 : tensor<64xf32> -> tensor<192xf32>
+// THREE:      %[[START:.*]] = scrimp.all_gather %[[H0]] world 3 use 0 : tensor<64xf32> -> tensor<192xf32>
 // THREE-NEXT: %[[WHOLE:.*]] = scrimp.wait %[[START]]
 // THREE-NEXT: scrimp.view %[[WHOLE]] at 0 : tensor<192xf32> -> tensor<4x2xf32>
 // THREE:      scrimp.reduce_scatter %{{.*}} world 3 wire bf16 : tensor<192xf32> -> tensor<64xf32>

@@ -14,6 +14,11 @@ bool isFreeProducer(Operation *op);
 /// A constant that is stored with the program.
 bool isStoredConstant(Operation *op);
 
+/// Has every operand whose bytes an op writes, or another op computes for it, be that op's alone where every kernel could
+/// compute it for itself: what others read too (0, from which several sums begin) is made again. After that nothing may
+/// merge equal ops.
+void separateWrittenOperands(func::FuncOp function);
+
 /// Whether generated code computes the op: it will be in a kernel.
 bool becomesKernel(Operation *op);
 

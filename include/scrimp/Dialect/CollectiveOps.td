@@ -65,9 +65,14 @@ def Scrimp_ReduceScatterOp : Scrimp_CollectiveOp<"reduce_scatter",
 
 def Scrimp_AllGatherOp : Scrimp_CollectiveOp<"all_gather", [DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "All ranks' values behind one another along dimension 0, on every rank";
-  let arguments = (ins Scrimp_Tensor:$x, ConfinedAttr<I64Attr, [IntMinValue<1>]>:$world);
+  let description = [{
+    With `use` the result is for one of the operand's uses, whose number tells it from those for others: each gathers anew,
+    every micro-batch and the backward pass too, and nothing is kept from one to the next.
+  }];
+  let arguments = (ins Scrimp_Tensor:$x, ConfinedAttr<I64Attr, [IntMinValue<1>]>:$world, OptionalAttr<I64Attr>:$use);
   let results = (outs Scrimp_Tensor:$y);
-  let assemblyFormat = "$x `world` $world attr-dict `:` type($x) `->` type($y)";
+  let assemblyFormat = "$x `world` $world (`use` $use^)? attr-dict `:` type($x) `->` type($y)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$x, "int64_t":$world)>];
   let extraClassDefinition = collectiveDefinition;
 }
 

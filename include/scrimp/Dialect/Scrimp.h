@@ -90,6 +90,13 @@ inline bool isViewLike(Operation *op) {
   return alias && !alias.hasCode();
 }
 
+/// Whether the op is a collective whose result is for one use alone, or the end of one.
+inline bool isForOneUse(Operation *op) {
+  if (auto collective = dyn_cast<CollectiveOp>(op))
+    return collective.isForOneUse();
+  return isa<WaitOp>(op) && op->getOperand(0).getDefiningOp() && isForOneUse(op->getOperand(0).getDefiningOp());
+}
+
 /// The tie of a value that an op without code makes; none for a value that is computed, or an argument.
 std::optional<Tie> getViewTie(Value value);
 

@@ -214,6 +214,9 @@ def CollectiveOp : OpInterface<"CollectiveOp"> {
   }];
   let methods = [
     InterfaceMethod<"The number of ranks.", "int64_t", "getNumRanks", (ins), "", [{ return $_op.getWorld(); }]>,
+    InterfaceMethod<[{
+      Whether the result is for one use alone: micro-batches and the backward pass run the op again instead of keeping it.
+    }], "bool", "isForOneUse", (ins), "", [{ return $_op->hasAttr("use"); }]>,
     InterfaceMethod<"Whether the results are the same on all ranks, whatever the operands are.", "bool",
       "givesSameOnAllRanks", (ins)>
   ];

@@ -31,7 +31,13 @@ struct CompileOptions {
   int64_t microBatches = 0;             // how many make an update; 0: one, or as microBatchSize asks
   int64_t microBatchSize = 0;           // most samples of one; 0: any
   std::string accumulate = "fp32";      // gradients of micro-batches; or bf16
-  std::string batchStats = "whole";     // or per-micro-batch: each has statistics of its own
+  std::string batchStats = "whole";     // or per-micro-batch, per-rank: each has its own; global: of all ranks
+  int64_t world = 1;                    // ranks
+  int64_t zero = 0;                     // what they share out: 0 nothing, 1 and 2 states, 3 parameters too
+  std::string sync = "auto";            // gradients are added up over the ranks per-step, or per-micro-batch
+  std::string reduceDtype = "fp32";     // what gradients are sent as; or bf16, fp16
+  int64_t bucketBytes = 0;              // most bytes of parameters that are exchanged at once; 0: a block's
+  int64_t persistBelow = 0;             // elements below which a parameter is not shared out
   std::vector<std::string> chunk;       // GLOB=N: modules that run in N chunks of their tokens
   std::string remat;                    // what the backward pass computes again (RematPolicy); empty: nothing, or what
                                         // memoryBudget asks for

@@ -39,8 +39,17 @@ struct TrainPipelineOptions : PassPipelineOptions<TrainPipelineOptions> {
                                  llvm::cl::init(0)};
   Option<std::string> accumulate{*this, "accumulate", llvm::cl::desc("Accumulators of micro-batches: fp32 or bf16"),
                                  llvm::cl::init("fp32")};
-  Option<std::string> batchStats{*this, "batch-stats", llvm::cl::desc("whole, or per-micro-batch"),
+  Option<std::string> batchStats{*this, "batch-stats", llvm::cl::desc("whole, per-micro-batch, global or per-rank"),
                                  llvm::cl::init("whole")};
+  Option<int64_t> world{*this, "world", llvm::cl::desc("Ranks"), llvm::cl::init(1)};
+  Option<int64_t> zero{*this, "zero", llvm::cl::desc("Stage of ZeRO, 0 to 3"), llvm::cl::init(0)};
+  Option<std::string> sync{*this, "sync", llvm::cl::desc("auto, per-step or per-micro-batch"), llvm::cl::init("auto")};
+  Option<std::string> reduceDtype{
+      *this, "reduce-dtype", llvm::cl::desc("What gradients are sent as: fp32, bf16 or fp16"), llvm::cl::init("fp32")};
+  Option<int64_t> bucketBytes{*this, "bucket-bytes", llvm::cl::desc("Most bytes of a bucket; 0: a block's"),
+                              llvm::cl::init(0)};
+  Option<int64_t> persistBelow{*this, "persist-below", llvm::cl::desc("Elements of what is not shared out"),
+                               llvm::cl::init(0)};
   ListOption<std::string> chunk{*this, "chunk", llvm::cl::desc("Rules of scrimp-chunk")};
   Option<std::string> remat{*this, "remat", llvm::cl::desc("The policy of scrimp-rematerialize"),
                             llvm::cl::init("none")};

@@ -64,6 +64,7 @@ struct Config {
   std::string type = "f64";
   std::string precision = {}; // of scrimp-mixed-precision
   int64_t microBatches = 1;
+  std::string remat = {}; // policy
 };
 
 /// What all ranks know after some steps.
@@ -92,6 +93,8 @@ public:
     passes.addPass(createCanonicalizerPass());
     passes.addPass(createCSEPass());
     addPass(passes, createSplitBatch(), "micro-batches=" + std::to_string(config.microBatches));
+    if (!config.remat.empty())
+      addPass(passes, createRematerialize(), "policy=" + config.remat);
     EXPECT_TRUE(succeeded(passes.run(*module)));
     train = module->lookupSymbol<func::FuncOp>("train");
     state.resize(config.world);
@@ -123,6 +126,13 @@ public:
     }
     collect(learned);
     return learned;
+  }
+
+  /// How often a step gathers what ranks have shared out.
+  int64_t countGathers() {
+    int64_t count = 0;
+    train.walk([&](AllGatherOp) { ++count; });
+    return count;
   }
 
   /// Elements of parameters and states that a rank keeps.
@@ -304,6 +314,23 @@ TEST(Ranks, BitsDoNotDependOnTheStage) {
         expectNear(shared, replicated, 0);
       }
     }
+}
+
+// What is computed again reads what the backward pass has gathered for itself.
+TEST(Ranks, RematerializationOfGatheredParameters) {
+  for (int64_t count : {1, 3}) {
+    Config config{.world = 2, .optimizer = "kind=adamw zero=3", .microBatches = count};
+    RanksOfTraining plain(config);
+    Learned expected = plain.run();
+    for (std::string policy : {"full", "min-cut", "recompute=*", "tradeoff=1e-3"}) {
+      SCOPED_TRACE(policy + ", " + std::to_string(count) + " micro-batches");
+      config.remat = policy;
+      RanksOfTraining training(config);
+      // h.0 and the frozen parameters in the forward pass only; h.1 and the head in both; h.0 again if asked for.
+      EXPECT_LE(training.countGathers(), plain.countGathers() + 2);
+      expectNear(training.run(), expected, 0);
+    }
+  }
 }
 
 // Of adamw, 3 numbers an element: the formula of arXiv:1910.02054 but for padding, which is at most 256 bytes a rank,
