@@ -47,10 +47,10 @@ Trainer::Cause Trainer::findCauseInData() const {
       std::string text =
           format("input '%s' holds %s", input->name()->c_str(), nonFiniteText(loadElement(input->dtype(), values, at)));
       if (input->batch_dim() >= 0) {
-        int64_t each = input->shape()->Get(input->batch_dim()) / program->batch();
+        int64_t places = placesPerRank(program), each = input->shape()->Get(input->batch_dim()) / places;
         for (int d = input->batch_dim() + 1; d < static_cast<int>(items(input->shape()).size()); ++d)
           each *= input->shape()->Get(d);
-        text += format(", sample %lld", (long long)(*order)(state.position + at / each % program->batch()));
+        text += format(", sample %lld", (long long)(*order)(state.position + share.begin + at / each % places));
       }
       return {text + format(" of '%s'", data->pathOf(input).c_str()), "mend the data", true};
     }
@@ -84,6 +84,7 @@ Trainer::Cause Trainer::findCause() const {
 
 Status Trainer::nonFiniteLoss(double loss, int64_t step, bool applied) {
   Cause cause = findCause();
+  pendingWeight = !cause.text.empty() ? 2 : !std::isfinite(loss);
   std::string what = format("loss is %s at step %lld", describeValue(loss), (long long)step);
   if (!cause.text.empty())
     what += ": " + cause.text;
@@ -106,8 +107,8 @@ Status Trainer::nonFiniteLoss(double loss, int64_t step, bool applied) {
                        cause.skipHelps ? ", or give --on-nan skip" : "");
 }
 
-/// A scaled gradient that is not finite is what loss scaling waits for, unless the scale has become so low that it is not
-/// the cause.
+/// A scaled gradient that is not finite is what loss scaling waits for, unless the scale has become so low that it is
+/// not the cause.
 Status Trainer::overflowedGradient(const CheckFinite *check, double loss, int64_t step) {
   if (state.lossScale.overflow(options.values))
     return Status::ok();
@@ -117,6 +118,7 @@ Status Trainer::overflowedGradient(const CheckFinite *check, double loss, int64_
 Status Trainer::nonFiniteGradient(const CheckFinite *check, double loss, int64_t step) {
   const char *name = check->name() ? check->name()->c_str() : "";
   Cause cause = findCause();
+  pendingWeight = !cause.text.empty() ? 2 : !std::isfinite(trainGraph->checked(check));
   std::string what = format("the gradient of '%s' is %s at step %lld, though the loss is %.6g", name,
                             describeValue(trainGraph->checked(check)), (long long)step, loss);
   if (!cause.text.empty())

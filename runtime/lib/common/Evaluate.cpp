@@ -5,6 +5,17 @@ namespace scrimp::runtime {
 
 using namespace program;
 
+/// This rank's part of the batch that begins at sample `first` and has `filled` samples, `own` of them here. An empty
+/// place holds valid values, which the graph leaves out.
+Status Trainer::fillEvaluation(int64_t first, int64_t filled, int64_t own) {
+  for (int64_t slot = 0; evalData->hasBatchedInputs() && slot < placesPerRank(program); ++slot) {
+    int64_t place = own ? share.begin + std::min(slot, own - 1) : filled - 1;
+    if (Status status = evalData->fillSample(arena.base(), slot, first + place); status.failed())
+      return Status::error("--eval-data: %s", status.message().c_str());
+  }
+  return Status::ok();
+}
+
 /// The loss over all samples: sum over count where the graph gives both, else the mean of the batches' losses weighted
 /// by their samples. The last batch may be a part of one where the graph takes the number of its samples; else it is
 /// left out.
@@ -25,23 +36,24 @@ Result<double> Trainer::evaluateBatches() {
       warnedPartial = true;
       break;
     }
-    if (evalData->hasBatchedInputs())
-      for (int64_t slot = 0; slot < batch; ++slot) {
-        // An empty place holds valid values, which the graph leaves out.
-        int64_t sample = first + std::min(slot, filled - 1);
-        if (Status status = evalData->fillSample(arena.base(), slot, sample); status.failed())
-          return Status::error("--eval-data: %s", status.message().c_str());
-      }
-    ScalarInputs inputs = scalarInputs(std::max<int64_t>(state.step, 1), std::max<int64_t>(state.updates, 1));
-    inputs.validSamples = filled;
-    writeScalars(inputs);
-    evalGraph->run();
+    int64_t own = std::clamp<int64_t>(filled - share.begin, 0, share.count);
+    if (Status status = ranks.agree(fillEvaluation(first, filled, own)); status.failed())
+      return status;
+    writeScalars(scalarInputs(std::max<int64_t>(state.step, 1), std::max<int64_t>(state.updates, 1), own));
+    if (Result<const CheckFinite *> ran = evalGraph->run(); ran.failed())
+      return ran.status();
+    Result<double> value = valueOf(*evalGraph, sum && count ? sum : loss);
+    if (value.failed())
+      return value;
     if (sum && count) {
-      total += evalGraph->output(sum);
-      weight += evalGraph->output(count);
+      Result<double> counted = valueOf(*evalGraph, count);
+      if (counted.failed())
+        return counted;
+      total += *value;
+      weight += *counted;
     } else {
       // The loss is a sum over the batch's places, empty ones adding nothing.
-      total += evalGraph->output(loss) * static_cast<double>(batch);
+      total += *value * static_cast<double>(batch);
       weight += static_cast<double>(filled);
     }
   }
@@ -51,8 +63,11 @@ Result<double> Trainer::evaluateBatches() {
 Status Trainer::evaluate() {
   if (evaluatedStep == state.step)
     return Status::ok();
-  if (Status status = evalData->fillFixed(arena.base()); status.failed())
-    return Status::error("--eval-data: %s", status.message().c_str());
+  Status filled = evalData->fillFixed(arena.base());
+  if (filled.failed())
+    filled = Status::error("--eval-data: %s", filled.message().c_str());
+  if (filled = ranks.agree(filled); filled.failed())
+    return filled;
   Result<double> loss = evaluateBatches();
   if (loss.failed())
     return loss.status();

@@ -24,6 +24,9 @@ static void forEachRange(const flatbuffers::Vector<flatbuffers::Offset<Command>>
     } else if (const Repeat *repeat = command->body_as_Repeat()) {
       visit(repeat->index());
       forEachRange(repeat->commands(), visit);
+    } else if (const Collective *collective = command->body_as_Collective()) {
+      visit(collective->source());
+      visit(collective->target());
     } else if (const Conditional *conditional = command->body_as_Conditional()) {
       visit(conditional->condition());
       forEachRange(conditional->commands(), visit);
@@ -32,8 +35,8 @@ static void forEachRange(const flatbuffers::Vector<flatbuffers::Offset<Command>>
 }
 
 Executor::Executor(const Program *program, const Graph *graph, const scrimp_kernel *kernels, char *arena,
-                   ThreadPool &pool)
-    : arena(arena), pool(pool) {
+                   ThreadPool &pool, Communicator &communicator)
+    : arena(arena), pool(pool), communicator(communicator) {
   size_t count = 0;
   forEachRange(graph->commands(), [&](const Range *) { ++count; });
   // Spans into these vectors are kept: they must not grow again.
@@ -47,7 +50,7 @@ void Executor::addPointer(const Range *range) {
     for (size_t k = 0; k < open.size(); ++k)
       if (int64_t stride = range->strides()->Get(static_cast<flatbuffers::uoffset_t>(k)))
         open[k].push_back({pointers.size(), stride});
-  pointers.push_back(arena + range->offset());
+  pointers.push_back(arena + static_cast<int64_t>(range->offset()) + range->rank_stride() * communicator.rank());
   lengths.push_back(range->bytes());
 }
 
@@ -99,6 +102,19 @@ void Executor::prepare(const Program *program, const Commands *list, const scrim
       prepare(program, conditional->commands(), kernels);
       commands[index].end = commands.size();
       continue;
+    } else if (const Collective *collective = command->body_as_Collective()) {
+      prepared.kind = Kind::collective;
+      prepared.event = collective->event();
+      started.resize(std::max<size_t>(started.size(), collective->event() + 1));
+      prepared.collective = callOf(collective);
+      addPointer(collective->source());
+      addPointer(collective->target());
+    } else if (const Wait *wait = command->body_as_Wait()) {
+      prepared.kind = Kind::wait;
+      prepared.event = wait->event();
+      for (const Command &earlier : commands)
+        if (earlier.kind == Kind::collective && earlier.event == prepared.event)
+          prepared.collective = earlier.collective;
     } else {
       prepared.check = command->body_as_CheckFinite();
     }
@@ -106,7 +122,37 @@ void Executor::prepare(const Program *program, const Commands *list, const scrim
   }
 }
 
-const CheckFinite *Executor::run() { return run(0, commands.size()); }
+Result<const CheckFinite *> Executor::run() {
+  failed = nullptr;
+  Status status = run(0, commands.size());
+  // A check that ended the list has left out waits.
+  if (!status.failed() && failed)
+    status = communicator.waitAll();
+  if (status.failed())
+    return status;
+  return failed;
+}
+
+/// Starts a collective or waits for one.
+Status Executor::communicate(const Command &command) {
+  if (command.kind == Kind::wait)
+    return communicator.wait(started[command.event]);
+  CollectiveCall call = command.collective;
+  call.source = pointers[command.firstPointer];
+  call.target = pointers[command.firstPointer + 1];
+  return communicator.start(call, started[command.event]);
+}
+
+/// Where ranks may see different values, what one of them finds stops all.
+Status Executor::check(const CheckFinite *check) {
+  int64_t bad = !std::isfinite(checked(check));
+  if (!check->agreed())
+    if (Status status = communicator.agree(bad); status.failed())
+      return status;
+  if (bad)
+    failed = check;
+  return Status::ok();
+}
 
 /// A launch, a call or a copy.
 void Executor::compute(const Command &command) {
@@ -139,6 +185,9 @@ std::vector<CommandTiming> Executor::getProfile() const {
       timing = {"kernel", textOf(launch->location()), timing.seconds, launch->seconds(), timing.runs};
     else if (const Call *call = command.source->body_as_Call())
       timing = {textOf(call->function()), textOf(call->location()), timing.seconds, call->seconds(), timing.runs};
+    else if (command.kind == Kind::collective || command.kind == Kind::wait)
+      timing = {command.kind == Kind::wait ? "wait" : EnumNameCollectiveKind(command.collective.kind),
+                command.collective.name, timing.seconds, 0, timing.runs};
     else if (command.kind != Kind::copy)
       continue;
     timing.expected *= static_cast<double>(timing.runs);
@@ -147,29 +196,28 @@ std::vector<CommandTiming> Executor::getProfile() const {
   return timings;
 }
 
-const CheckFinite *Executor::run(size_t first, size_t last) {
-  for (size_t i = first; i < last; ++i) {
+Status Executor::run(size_t first, size_t last) {
+  for (size_t i = first; i < last && !failed; ++i) {
     const Command &command = commands[i];
+    size_t at = i;
+    Status status;
+    double start = measured.empty() ? 0 : now();
     switch (command.kind) {
     case Kind::launch:
     case Kind::call:
     case Kind::copy:
-      if (measured.empty()) {
-        compute(command);
-      } else {
-        double start = now();
-        compute(command);
-        measured[i].seconds += now() - start;
-        ++measured[i].runs;
-      }
+      compute(command);
+      status = communicator.progress();
+      break;
+    case Kind::collective:
+    case Kind::wait:
+      status = communicate(command);
       break;
     case Kind::check:
-      if (!std::isfinite(checked(command.check)))
-        return command.check;
+      status = check(command.check);
       break;
     case Kind::repeat:
-      if (const CheckFinite *failed = repeat(i))
-        return failed;
+      status = repeat(i);
       i = command.end - 1;
       break;
     case Kind::conditional:
@@ -178,22 +226,28 @@ const CheckFinite *Executor::run(size_t first, size_t last) {
         i = command.end - 1;
       break;
     }
+    if (status.failed())
+      return status;
+    if (!measured.empty()) {
+      measured[at].seconds += now() - start;
+      ++measured[at].runs;
+    }
   }
-  return nullptr;
+  return Status::ok();
 }
 
 /// Pointers are at their first iteration's bytes before and after, also where a check ends the graph.
-const CheckFinite *Executor::repeat(size_t index) {
+Status Executor::repeat(size_t index) {
   const Command &command = commands[index];
-  const CheckFinite *failed = nullptr;
+  Status status;
   int64_t done = 0;
-  for (; done < command.units && !failed; ++done) {
+  for (; done < command.units && !failed && !status.failed(); ++done) {
     memcpy(pointers[command.firstPointer], &done, sizeof(done));
-    failed = run(index + 1, command.end);
+    status = run(index + 1, command.end);
     move(command, 1);
   }
   move(command, -done);
-  return failed;
+  return status;
 }
 
 void Executor::move(const Command &repeat, int64_t iterations) {

@@ -132,7 +132,7 @@ Status Dataset::openSource(const Input *input, const DataSpec &spec, int tokenBy
 Result<Dataset> Dataset::open(const program::Program *program, const std::vector<DataSpec> &specs, int tokenBytes,
                               const char *flag, const Dataset *fallback) {
   Dataset data;
-  data.batch = program->batch();
+  data.batch = placesPerRank(program);
   // Allocated now, so that no step does.
   data.buffer.resize(ioBufferBytes);
   for (size_t i = 0; i < specs.size(); ++i) {

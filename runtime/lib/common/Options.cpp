@@ -1,15 +1,21 @@
 // The command line, by CLI11.
-#include "scrimp/runtime/LossScaler.h"
 #include "scrimp/runtime/Options.h"
+#include "scrimp/runtime/Launch.h"
+#include "scrimp/runtime/LossScaler.h"
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <sched.h>
+#include <unistd.h>
 
 namespace scrimp::runtime {
 
+/// Processors for this process: those that it is bound to; where it is not bound, its share among the ranks here.
 static int availableProcessors() {
   cpu_set_t set;
-  return sched_getaffinity(0, sizeof(set), &set) ? 1 : std::max(CPU_COUNT(&set), 1);
+  int count = sched_getaffinity(0, sizeof(set), &set) ? 1 : std::max(CPU_COUNT(&set), 1);
+  if (count >= sysconf(_SC_NPROCESSORS_ONLN))
+    count /= Launch::fromEnvironment().sizeHere;
+  return std::max(count, 1);
 }
 
 /// What a value should have been; null if it may be.
@@ -118,9 +124,13 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
       ->type_name("FILE");
   app.add_option("--init-rename", initRename, "names in --init-from's file that begin with FROM begin with TO instead")
       ->type_name("FROM=TO");
-  app.add_option("--metrics", options.metrics, "file of JSON lines, one object a step")->type_name("FILE");
+  app.add_option("--metrics", options.metrics,
+                 "file of JSON lines, one object a step; {rank} in its name: one of each rank")
+      ->type_name("FILE");
   app.add_option("--on-nan", onNan, "stop (default) or skip a step whose loss or gradient is not finite");
 
+  app.add_option("--comm-timeout", options.commTimeout,
+                 "seconds after which ranks stop waiting for one that is dead or stuck (default 600)");
   app.add_flag("--profile", options.profile, "tell at the end where the time of the steps went, by the model's names");
   app.add_flag("--verify", options.verify,
                "compare the matrix products of all shapes that this program has with plain sums, and end");
@@ -193,6 +203,9 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
   options.seedGiven = seedFlag->count();
   if (errno || seed.empty() || *end || seed[0] == '-' || seed[0] == ' ')
     return Status::error("--seed is '%s', expected 0 to 18446744073709551615", seed.c_str());
+
+  if (!(options.commTimeout > 0))
+    return Status::error("--comm-timeout is %g, expected a number above 0", options.commTimeout);
 
   if (options.saveFolder.empty() && (options.saveEvery || options.keep))
     return Status::error("%s needs --save DIR", options.saveEvery ? "--save-every" : "--keep");

@@ -11,13 +11,15 @@ namespace scrimp::runtime {
 
 using namespace program;
 
-Trainer::Trainer(const ProgramImage &image, const Program *program, Options options, std::string programName)
-    : image(image), program(program), options(std::move(options)), programName(std::move(programName)) {}
+Trainer::Trainer(const ProgramImage &image, const Program *program, Options options, std::string programName,
+                 Communicator &communicator, Ranks &ranks)
+    : image(image), program(program), options(std::move(options)), programName(std::move(programName)),
+      communicator(communicator), ranks(ranks), share(Share::of(program->batch(), ranks.rank(), ranks.size())) {}
 
 /// Refuses what would only be killed later: the bytes of the plan are all touched. A bare process takes 6 MiB at least.
-static Status checkMemoryLimits(const Program *program) {
+static Status checkMemoryLimits(const Program *program, uint64_t communicationBytes) {
   constexpr int64_t bare = 6 << 20;
-  int64_t needed = static_cast<int64_t>(program->arena_bytes()) + bare;
+  int64_t needed = static_cast<int64_t>(program->arena_bytes() + communicationBytes) + bare;
   for (const MemoryLimit &limit : findMemoryLimits())
     if (needed > limit.bytes)
       return Status::error("this program needs %.1f MiB at least, of which %.1f are planned, but %s allows %.1f MiB; "
@@ -120,7 +122,48 @@ Status Trainer::checkMetricsFile() {
   return Status::ok();
 }
 
+/// What must not differ between ranks, lest they end after different steps or update different things.
+std::vector<Fact> Trainer::facts() const {
+  std::vector<Fact> facts = {
+      {"the number of training samples", data->samples()},
+      {"the number of evaluation samples", evalData ? evalData->samples() : 0},
+      {"--eval-data", evalData.has_value(), Fact::Kind::flag},
+      {"the number of steps", totalSteps},
+      {"the step that the run starts at", state.step},
+      {"the update that the run starts at", state.updates},
+      {"--seed", static_cast<int64_t>(options.seed)},
+      {"--no-shuffle", !options.shuffle, Fact::Kind::flag},
+      {"--on-nan skip", options.skipNan, Fact::Kind::flag},
+      {"--save", !options.saveFolder.empty(), Fact::Kind::flag},
+      {"--save-every", options.saveEvery},
+      {"--eval-every", options.evalEvery},
+      {"--lr-schedule (0 constant, 1 linear, 2 cosine)", static_cast<int64_t>(options.schedule.kind)},
+      {"--warmup", options.schedule.warmup},
+      Fact::real("--lr-min", options.schedule.lrMin),
+      Fact::real("the loss scale", state.lossScale.scale)};
+  for (const HyperparameterInfo &info : hyperparameterTable)
+    facts.push_back(Fact::real(info.flag, options.values.*info.value));
+  return facts;
+}
+
 Status Trainer::prepare() {
+  communicator.setTimeout(options.commTimeout);
+  if (size_t at = options.metrics.find("{rank}"); at != std::string::npos)
+    options.metrics.replace(at, 6, std::to_string(ranks.rank()));
+  else if (!ranks.isFirst())
+    options.metrics.clear();
+  if (Status status = ranks.agree(openInputs()); status.failed())
+    return status;
+  if (Status status = ranks.requireEqual(facts(), "give all ranks the same flags and the same data"); status.failed())
+    return status;
+  if (checkpoint)
+    tellScheduleJump(checkpoint->state);
+  if (Status status = ranks.agree(allocate()); status.failed())
+    return status;
+  return ranks.agree(openOutputs());
+}
+
+Status Trainer::openInputs() {
   if (Status status = checkMetricsFile(); status.failed())
     return status;
   Result<Dataset> opened = Dataset::open(program, options.data, options.tokenBytes, "--data");
@@ -157,16 +200,20 @@ Status Trainer::prepare() {
   // Who gives a scale means it, after a resume too.
   if (hasLossScale && (!state.lossScale.scale || options.isGiven(&Hyperparameters::lossScale)))
     state.lossScale.scale = options.values.lossScale;
-  if (checkpoint)
-    tellScheduleJump(checkpoint->state);
   state.total = totalSteps;
   state.samples = data->samples();
   state.shuffle = options.shuffle;
   state.schedule = options.schedule;
   state.values = options.values;
   order.emplace(std::max<int64_t>(data->samples(), 1), options.seed, options.shuffle);
+  return Status::ok();
+}
 
-  if (Status status = checkMemoryLimits(program); status.failed())
+Status Trainer::allocate() {
+  // First, so that what they take is known to be there.
+  if (Status status = communicator.reserve(collectivesOf(program)); status.failed())
+    return status;
+  if (Status status = checkMemoryLimits(program, communicator.bufferBytes()); status.failed())
     return status;
   initializeLibrary();
   if (Status status = checkBlas(program); status.failed())
@@ -195,18 +242,23 @@ Status Trainer::prepare() {
     return Status::error("--data: %s", status.message().c_str());
 
   const Graph *train = findGraph(program, "train");
-  trainGraph.emplace(program, train, image.kernels, arena.base(), *pool);
+  trainGraph.emplace(program, train, image.kernels, arena.base(), *pool, communicator);
   lossOutput = findOutput(train, "loss");
   normOutput = findOutput(train, "grad_norm");
   updatesWait = train->updates_wait();
   noteFiniteWeights();
   if (evalData)
-    evalGraph.emplace(program, evalProgram, image.kernels, arena.base(), *pool);
+    evalGraph.emplace(program, evalProgram, image.kernels, arena.base(), *pool, communicator);
   for (const Scalar *scalar : items(program->scalars()))
     scalars.push_back({scalarIndex(textOf(scalar->name())), scalar->dtype(), arena.base() + scalar->offset()});
 
-  madeFolder = !options.saveFolder.empty() && access(options.saveFolder.c_str(), F_OK);
-  if (!options.saveFolder.empty())
+  return Status::ok();
+}
+
+Status Trainer::openOutputs() {
+  bool saves = ranks.isFirst() && !options.saveFolder.empty();
+  madeFolder = saves && access(options.saveFolder.c_str(), F_OK);
+  if (saves)
     if (Status status = prepareCheckpointFolder(options.saveFolder, saveLock); status.failed())
       return Status::error("--save: %s", status.message().c_str());
   if (!options.metrics.empty())

@@ -1,41 +1,69 @@
 // runMain: the one place where errors become text on stderr and an exit status.
 #include "Trainer.h"
 #include "scrimp/runtime/BlasCheck.h"
+#include "scrimp/runtime/Hash.h"
+#include "scrimp/runtime/Launch.h"
 #include <csignal>
 #include <cstdio>
 #include <exception>
 
 namespace scrimp::runtime {
 
-static Status runProgram(int argc, char **argv, const ProgramImage &image, const std::string &name) {
-  Result<const program::Program *> program = verifyProgram(image);
-  if (program.failed())
-    return program.status();
+/// All ranks run the same program, and as many of them as it was compiled for.
+static Status checkWorld(const program::Program *program, const ProgramImage &image, Ranks &ranks,
+                         const std::string &name) {
+  Hash64 hash;
+  hash.update(image.program, image.programBytes);
+  int64_t world = program->world();
+  std::vector<Fact> facts = {
+      {"the number of ranks that their executables were compiled for", world},
+      {"the programs of their executables (hash)", static_cast<int64_t>(hash.digest()), Fact::Kind::hash}};
+  if (Status status = ranks.requireEqual(facts, "start all ranks from one executable"); status.failed())
+    return status;
+  Status status;
+  if (world != ranks.size())
+    status =
+        Status::error("this program was compiled for %lld rank%s, but %d %s; start it with mpirun -n %lld ./%s, or "
+                      "recompile with --world %d",
+                      (long long)world, world == 1 ? "" : "s", ranks.size(),
+                      ranks.size() == 1 ? "process was started alone" : "were started together", (long long)world,
+                      name.c_str(), ranks.size());
+  return ranks.agree(status);
+}
+
+static Status verifyProducts(const program::Program *program, const Options &options, bool isFirst) {
+  initializeLibrary();
+  if (Status status = checkBlas(program); status.failed())
+    return status;
+  ThreadPool pool(options.threads);
+  Arena arena;
+  if (Status status = arena.allocate(program->arena_bytes(), program->alignment()); status.failed())
+    return status;
+  std::string summary;
+  Status status = verifyLibraryCalls(program, arena.base(), pool, summary);
+  if (!status.failed() && isFirst)
+    printf("%s\n", summary.c_str());
+  return status;
+}
+
+static Status runProgram(int argc, char **argv, const ProgramImage &image, const std::string &name,
+                         const program::Program *program, Communicator &communicator, Ranks &ranks) {
+  if (Status status = checkWorld(program, image, ranks, name); status.failed())
+    return status;
   std::string help;
-  Result<Options> options = parseOptions(argc, argv, *program, help);
-  if (options.failed())
-    return options.status();
-  if (!help.empty()) {
-    printf("%s", help.c_str());
-    return Status::ok();
-  }
-  if (Status status = checkProcessor(*program); status.failed())
+  Result<Options> options = parseOptions(argc, argv, program, help);
+  if (Status status = ranks.agree(options.failed() ? options.status() : Status::ok()); status.failed())
     return status;
-  if (options->verify) {
-    initializeLibrary();
-    if (Status status = checkBlas(*program); status.failed())
-      return status;
-    ThreadPool pool(options->threads);
-    Arena arena;
-    if (Status status = arena.allocate((*program)->arena_bytes(), (*program)->alignment()); status.failed())
-      return status;
-    std::string summary;
-    Status status = verifyLibraryCalls(*program, arena.base(), pool, summary);
-    if (!status.failed())
-      printf("%s\n", summary.c_str());
-    return status;
+  if (Result<int64_t> helps = ranks.largest(!help.empty()); helps.failed() || *helps) {
+    if (ranks.isFirst())
+      printf("%s", help.c_str());
+    return helps.failed() ? helps.status() : Status::ok();
   }
-  Trainer trainer(image, *program, std::move(*options), name);
+  if (Status status = ranks.agree(checkProcessor(program)); status.failed())
+    return status;
+  if (options->verify)
+    return ranks.agree(verifyProducts(program, *options, ranks.isFirst()));
+  Trainer trainer(image, program, std::move(*options), name, communicator, ranks);
   Status status = trainer.prepare();
   if (!status.failed())
     status = trainer.run();
@@ -44,23 +72,62 @@ static Status runProgram(int argc, char **argv, const ProgramImage &image, const
   return status;
 }
 
+static void printError(const std::string &name, const std::string &text) {
+  fflush(stdout);
+  fprintf(stderr, "%s: error: %s\n", name.c_str(), text.c_str());
+}
+
+/// As one of the ranks. What fails on all is told by the first; what only this one knows ends the others too.
+static int runRank(int argc, char **argv, const ProgramImage &image, const std::string &name,
+                   const program::Program *program, Communicator &communicator) {
+  Ranks ranks(communicator);
+  Status status;
+  // Libraries that we use may throw (out of memory, JSON of an unexpected shape); we do not.
+  try {
+    status = runProgram(argc, argv, image, name, program, communicator, ranks);
+  } catch (const std::exception &error) {
+    status = Status::error("%s", error.what());
+    ranks.failAlone();
+  }
+  bool isTogether = ranks.size() == 1 || ranks.failedTogether();
+  if (status.failed() && !isTogether) {
+    std::string text = format("rank %d: %s", ranks.rank(), status.message().c_str());
+    printError(name, text);
+    communicator.abort(text);
+    return 1;
+  }
+  if (status.failed() && ranks.isFirst())
+    printError(name, status.message());
+  communicator.finish();
+  return status.failed();
+}
+
 int runMain(int argc, char **argv, const ProgramImage &image) {
   std::string name = argc > 0 && argv[0] ? argv[0] : "train";
   if (size_t slash = name.rfind('/'); slash != std::string::npos)
     name.erase(0, slash + 1);
-  Status status;
   // A write beyond the limit on file sizes fails with a message, as one to a full disk does, instead of killing us.
   signal(SIGXFSZ, SIG_IGN);
-  // Libraries that we use may throw (out of memory, JSON of an unexpected shape); we do not.
+  Launch launch = image.communicator ? Launch() : Launch::fromEnvironment();
+  Status status;
   try {
-    status = runProgram(argc, argv, image, name);
+    Result<const program::Program *> program = verifyProgram(image);
+    if (program.failed()) {
+      status = program.status();
+    } else if (image.communicator) {
+      return runRank(argc, argv, image, name, *program, *image.communicator);
+    } else {
+      Result<std::unique_ptr<Communicator>> communicator = openCommunicator(launch);
+      if (!communicator.failed())
+        return runRank(argc, argv, image, name, *program, **communicator);
+      status = communicator.status();
+    }
   } catch (const std::exception &error) {
     status = Status::error("%s", error.what());
   }
-  if (!status.failed())
-    return 0;
-  fflush(stdout);
-  fprintf(stderr, "%s: error: %s\n", name.c_str(), status.message().c_str());
+  // All ranks fail alike here.
+  if (launch.rank == 0)
+    printError(name, status.message());
   return 1;
 }
 

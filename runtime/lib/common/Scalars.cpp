@@ -44,7 +44,7 @@ using In = const ScalarInputs &;
 constexpr ScalarInfo scalarTable[] = {
     {"seed", nullptr, [](In in) { return static_cast<int64_t>(in.seed); }},
     {"step", nullptr, [](In in) { return in.step; }},
-    {"sample_base", nullptr, [](In) { return int64_t{0}; }},
+    {"sample_base", nullptr, [](In in) { return in.sampleBase; }},
     {"lr", [](In in) { return in.values.lr; }},
     {"beta1", [](In in) { return in.values.beta1; }},
     {"beta2", [](In in) { return in.values.beta2; }},
@@ -64,6 +64,7 @@ constexpr ScalarInfo scalarTable[] = {
     {"valid_samples", nullptr, [](In in) { return in.validSamples; }},
     {"loss_scale", [](In in) { return in.lossScale; }},
     {"unscale", [](In in) { return 1 / in.lossScale; }},
+    {"rank", nullptr, [](In in) { return in.rank; }},
 };
 
 constexpr bool isNamedAsPublished() {

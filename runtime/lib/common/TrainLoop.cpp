@@ -49,15 +49,20 @@ SignalGuard::~SignalGuard() {
 int SignalGuard::raised() { return signalRaised; }
 
 void Trainer::warn(const std::string &text) {
+  if (!ranks.isFirst())
+    return;
   progress.finish();
   fprintf(stderr, "%s: warning: %s\n", programName.c_str(), text.c_str());
 }
 
-ScalarInputs Trainer::scalarInputs(int64_t step, int64_t t) const {
+ScalarInputs Trainer::scalarInputs(int64_t step, int64_t t, int64_t validSamples) const {
   ScalarInputs inputs{options.values, options.seed, step, t};
   inputs.values.lr = scheduledRate(options.schedule, options.values.lr, t, totalSteps);
   if (hasLossScale)
     inputs.lossScale = state.lossScale.scale;
+  inputs.validSamples = validSamples;
+  inputs.sampleBase = share.begin;
+  inputs.rank = ranks.rank();
   return inputs;
 }
 
@@ -69,33 +74,48 @@ void Trainer::writeScalars(const ScalarInputs &inputs) {
 Status Trainer::fillBatch() {
   if (!data->hasBatchedInputs())
     return Status::ok();
-  for (int64_t slot = 0; slot < program->batch(); ++slot)
-    if (Status status = data->fillSample(arena.base(), slot, (*order)(state.position + slot)); status.failed())
+  // A place without a sample of its own holds another's valid values; the graph leaves it out (valid_samples).
+  for (int64_t slot = 0; slot < placesPerRank(program); ++slot) {
+    int64_t place = share.count ? share.begin + std::min(slot, share.count - 1) : 0;
+    if (Status status = data->fillSample(arena.base(), slot, (*order)(state.position + place)); status.failed())
       return Status::error("--data: %s", status.message().c_str());
+  }
   return Status::ok();
 }
 
-/// One step. A loss or a gradient that is not finite ends the run, or with --on-nan skip leaves everything but the step
-/// count and the position in the data as it was; the step is in the metrics either way. Under loss scaling a gradient
-/// that is not finite always does the latter, and lowers the scale.
+/// An output of a graph that has run, the same on all ranks.
+Result<double> Trainer::valueOf(const Executor &graph, const Output *output) {
+  double value = graph.output(output);
+  if (output->partial())
+    return ranks.sum(value);
+  return value;
+}
+
+/// One step, on the batch that has been filled. A loss or a gradient that is not finite ends the run, or with --on-nan
+/// skip leaves everything but the step count and the position in the data as it was; the step is in the metrics either
+/// way. Under loss scaling a gradient that is not finite always does the latter, and lowers the scale.
 Status Trainer::trainStep(StepReport &report) {
   int64_t step = state.step + 1;
-  double start = now();
-  if (Status status = fillBatch(); status.failed())
-    return status;
-  ScalarInputs inputs = scalarInputs(step, state.updates + 1);
+  ScalarInputs inputs = scalarInputs(step, state.updates + 1, share.count);
   writeScalars(inputs);
-  const CheckFinite *failed = trainGraph->run();
-  report.loss = trainGraph->output(lossOutput);
+  Result<const CheckFinite *> ran = trainGraph->run();
+  if (ran.failed())
+    return ran.status();
+  const CheckFinite *failed = *ran;
+  Result<double> loss = valueOf(*trainGraph, lossOutput);
+  if (loss.failed())
+    return loss.status();
+  report.loss = *loss;
   Status status;
-  if (!std::isfinite(report.loss)) {
+  // Only another rank may have met what is not finite.
+  if (!std::isfinite(report.loss) || (failed && failed->kind() == CheckKind::loss)) {
     report.nonFinite = "loss";
     bool known = failed && (failed->kind() == CheckKind::loss || updatesWait);
     status = nonFiniteLoss(report.loss, step, /*applied=*/!known);
   } else if (failed) {
     report.nonFinite = failed->name() ? failed->name()->c_str() : "";
-    status = hasLossScale ? overflowedGradient(failed, report.loss, step)
-                          : nonFiniteGradient(failed, report.loss, step);
+    status =
+        hasLossScale ? overflowedGradient(failed, report.loss, step) : nonFiniteGradient(failed, report.loss, step);
   } else {
     ++state.updates;
     if (hasLossScale)
@@ -111,12 +131,18 @@ Status Trainer::trainStep(StepReport &report) {
   report.step = step;
   report.totalSteps = totalSteps;
   report.hasGradNorm = normOutput && !failed;
-  report.gradNorm = report.hasGradNorm ? trainGraph->output(normOutput) : 0;
+  report.gradNorm = 0;
+  if (report.hasGradNorm) {
+    Result<double> norm = valueOf(*trainGraph, normOutput);
+    if (norm.failed())
+      return norm.status();
+    report.gradNorm = *norm;
+  }
   report.lr = inputs.values.lr;
   report.samples = state.position;
   report.tokens = state.position * program->tokens_per_sample();
   report.arenaBytes = program->arena_bytes();
-  report.seconds = now() - start;
+  report.seconds = now() - batchStart;
   Status written = metrics.step(report, peak.bytes());
   return status.failed() ? status : written;
 }
@@ -124,32 +150,40 @@ Status Trainer::trainStep(StepReport &report) {
 Status Trainer::save() {
   if (savedStep == state.step)
     return Status::ok();
-  if (Status status = checkWeights(); status.failed()) {
-    progress.finish();
+  if (Status status = ranks.agree(checkWeights()); status.failed())
     return status;
-  }
   if (options.saveFolder.empty())
     return Status::ok();
-  if (Status status = saveCheckpoint(program, arena.base(), carried, state, options.saveFolder, options.keep);
-      status.failed()) {
-    progress.finish();
-    return Status::error("--save: %s", status.message().c_str());
-  }
+  Status saved;
+  if (ranks.isFirst())
+    saved = saveCheckpoint(program, arena.base(), carried, state, options.saveFolder, options.keep);
+  if (saved.failed())
+    saved = Status::error("--save: %s", saved.message().c_str());
+  if (saved = ranks.agree(saved); saved.failed())
+    return saved;
   savedStep = state.step;
   return Status::ok();
 }
 
 Status Trainer::afterStep(bool last) {
-  bool evaluateNow = evalData && (last || (options.evalEvery && state.step % options.evalEvery == 0));
+  bool evaluateNow = evalData && (last || isDue(options.evalEvery));
   if (evaluateNow) {
     if (Status status = evaluate(); status.failed())
       return status;
-    if (!last) // the summary tells the last one
+    if (!last && ranks.isFirst()) // the summary tells the last one
       progress.evaluation(state.step, lastEvalLoss);
   }
-  if (last || (options.saveEvery && state.step % options.saveEvery == 0))
+  if (last || isDue(options.saveEvery))
     return save();
   return Status::ok();
+}
+
+/// What all ranks do at a boundary between steps: the largest signal that any of them has met, or the failure of one.
+Result<int> Trainer::agree() {
+  Result<int> signal = ranks.agreeOnSignal(pending, pendingWeight, SignalGuard::raised());
+  if (signal.failed())
+    progress.finish();
+  return signal;
 }
 
 Status Trainer::run() {
@@ -159,8 +193,20 @@ Status Trainer::run() {
   if (state.step >= totalSteps && checkpoint)
     warn(format("the checkpoint is at step %lld already, of %lld in all: nothing to train; give more --steps",
                 (long long)state.step, (long long)totalSteps));
-  bool stopped = false;
-  while (state.step < totalSteps && !stopped) {
+  int signal = 0;
+  for (;;) {
+    bool isLast = state.step >= totalSteps;
+    batchStart = now();
+    if (!pending.failed() && !isLast && !(state.step > firstStep && SignalGuard::raised()))
+      pending = fillBatch();
+    Result<int> agreed = agree();
+    if (agreed.failed())
+      return agreed.status();
+    // A run that is asked to end before its first step does one.
+    if (state.step > firstStep)
+      signal = *agreed;
+    if (signal || isLast)
+      break;
     StepReport report{};
     // The first step meets memory that has not been touched; it counts only where it is the last too.
     bool isProfiled = options.profile && (state.step > firstStep || state.step + 1 == totalSteps);
@@ -168,27 +214,31 @@ Status Trainer::run() {
       trainGraph->startProfile();
     if (image.hooks.begin)
       image.hooks.begin(image.hooks.context, state.step + 1);
-    Status status = trainStep(report);
+    pending = trainStep(report);
     profiledSeconds += isProfiled ? report.seconds : 0;
     int64_t steps = state.step - firstStep, samples = steps * program->batch();
-    if (!status.failed())
+    if (!pending.failed() && ranks.isFirst())
       progress.step(report, now() - start, steps, samples, samples * program->tokens_per_sample());
     if (image.hooks.end)
       image.hooks.end(image.hooks.context, state.step);
-    if (status.failed())
+    if (state.step == totalSteps || !((evalData && isDue(options.evalEvery)) || isDue(options.saveEvery)))
+      continue;
+    // A run that is asked to end does not evaluate first.
+    if (agreed = agree(); agreed.failed())
+      return agreed.status();
+    if (signal = *agreed; signal)
+      break;
+    if (Status status = afterStep(/*last=*/false); status.failed()) {
+      progress.finish();
       return status;
-    stopped = SignalGuard::raised() != 0;
-    if (stopped || state.step < totalSteps)
-      status = stopped ? save() : afterStep(/*last=*/false);
-    if (status.failed())
-      return status;
+    }
   }
-  if (!stopped)
-    if (Status status = afterStep(/*last=*/true); status.failed())
-      return status;
+  Status ended = signal ? save() : afterStep(/*last=*/true);
   progress.finish();
-  if (stopped)
-    warn(format("stopped by a signal (%s) after step %lld%s", strsignal(SignalGuard::raised()), (long long)state.step,
+  if (ended.failed())
+    return ended;
+  if (signal)
+    warn(format("stopped by a signal (%s) after step %lld%s", strsignal(signal), (long long)state.step,
                 options.saveFolder.empty() ? "; without --save nothing is kept" : ", which is saved"));
   int64_t steps = state.step - firstStep;
   summarise(now() - start, steps, steps * program->batch());

@@ -2,6 +2,7 @@
 #ifndef SCRIMP_RUNTIME_LIB_COMMON_TRAINER_H
 #define SCRIMP_RUNTIME_LIB_COMMON_TRAINER_H
 
+#include "Ranks.h"
 #include "scrimp/runtime/Arena.h"
 #include "scrimp/runtime/Checkpoint.h"
 #include "scrimp/runtime/Executor.h"
@@ -12,10 +13,12 @@ namespace scrimp::runtime {
 
 class Trainer {
 public:
-  /// `programName` starts every message on stderr. Both arguments outlive the trainer.
-  Trainer(const ProgramImage &image, const program::Program *program, Options options, std::string programName);
+  /// `programName` starts every message on stderr. The references and the program outlive the trainer.
+  Trainer(const ProgramImage &image, const program::Program *program, Options options, std::string programName,
+          Communicator &communicator, Ranks &ranks);
 
-  /// Opens data and checkpoint, checks them, then allocates and initialises. Nothing is written before all is well.
+  /// Opens data and checkpoint, checks them, then allocates and initialises. Nothing is written before all is well, on
+  /// all ranks.
   Status prepare();
   /// Trains to the last step, or to a signal.
   Status run();
@@ -29,14 +32,21 @@ private:
     char *target;
   };
 
+  Status openInputs();
+  std::vector<Fact> facts() const;
+  Status allocate();
+  Status openOutputs();
   Status mergeResumedState(const RunState &saved);
   Status checkMetricsFile();
   Status findTotalSteps();
   void tellScheduleJump(const RunState &saved);
   Status fillBatch();
   Status trainStep(StepReport &report);
+  bool isDue(int64_t every) const { return every && state.step % every == 0; }
+  Result<int> agree();
   Status afterStep(bool last);
   Status evaluate();
+  Status fillEvaluation(int64_t first, int64_t filled, int64_t own);
   Result<double> evaluateBatches();
   Status save();
 
@@ -50,6 +60,7 @@ private:
   Cause findCauseInWeights() const;
   /// What to do after a step that ended so: success if it is skipped.
   Status nonFiniteLoss(double loss, int64_t step, bool applied);
+  Result<double> valueOf(const Executor &graph, const program::Output *output);
   Status nonFiniteGradient(const program::CheckFinite *check, double loss, int64_t step);
   Status overflowedGradient(const program::CheckFinite *check, double loss, int64_t step);
   int64_t findNonFiniteIn(const program::Tensor *tensor) const;
@@ -59,19 +70,25 @@ private:
 
   void warn(const std::string &text);
   void summarise(double seconds, int64_t steps, int64_t samples);
-  ScalarInputs scalarInputs(int64_t step, int64_t t) const;
+  ScalarInputs scalarInputs(int64_t step, int64_t t, int64_t validSamples) const;
   void writeScalars(const ScalarInputs &inputs);
 
   const ProgramImage &image;
   const program::Program *program;
   Options options;
   std::string programName;
+  Communicator &communicator;
+  Ranks &ranks;
+  Share share; // of each batch
   RunState state;
+  Status pending;        // what this rank has met and not yet told the others
+  int pendingWeight = 0; // how much it knows of the cause
   int64_t totalSteps = 0;
   int64_t savedStep = -1, evaluatedStep = -1;
   int64_t skippedSteps = 0;
   int64_t profiledSteps = 0;
   double profiledSeconds = 0;
+  double batchStart = 0; // when the step under way began to fill its batch
   double lastLoss = 0, lastEvalLoss = 0;
   bool warnedPartial = false;
   bool madeFolder = false; // --save DIR was not there

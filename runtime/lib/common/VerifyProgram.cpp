@@ -1,4 +1,5 @@
 // The gate in front of everything: a program from bytes to meaning.
+#include "VerifyInFlight.h"
 #include "scrimp/runtime/Library.h"
 #include "scrimp/runtime/Program.h"
 #include "scrimp/runtime/Scalars.h"
@@ -54,6 +55,7 @@ namespace {
 constexpr uint64_t largestArena = uint64_t{1} << 48;
 constexpr size_t deepestRepeat = 8;
 constexpr uint32_t mostWorkers = 4096;
+constexpr uint32_t mostRanks = 1 << 20, mostEvents = 1 << 20;
 
 class ProgramVerifier {
 public:
@@ -61,6 +63,8 @@ public:
 
   Status verify() {
     header();
+    if (status.failed())
+      return status;
     segments();
     for (const Tensor *tensor : items(program->tensors()))
       verifyTensor(tensor);
@@ -108,6 +112,8 @@ private:
            (unsigned long long)program->arena_bytes());
     if (program->workers() < 1 || program->workers() > mostWorkers)
       fail("workspaces for %u threads", program->workers());
+    if (program->world() < 1 || program->world() > mostRanks)
+      fail("a world of %u ranks", program->world());
     if (program->batch() < 1)
       fail("batch of %lld samples", (long long)program->batch());
     if (program->tokens_per_sample() < 0)
@@ -137,8 +143,8 @@ private:
              EnumNameSegmentKind(sorted[i]->kind()));
   }
 
-  /// FlatBuffers' own verifier checks the alignment of tables but not of what a vector holds. Its builder does not align
-  /// empty ones.
+  /// FlatBuffers' own verifier checks the alignment of tables but not of what a vector holds. Its builder does not
+  /// align empty ones.
   template <typename T> bool aligned(const flatbuffers::Vector<T> *vector) {
     bool ok = !vector || vector->size() == 0 || reinterpret_cast<uintptr_t>(vector->Data()) % 8 == 0;
     if (!ok)
@@ -221,9 +227,10 @@ private:
     int rank = static_cast<int>(items(input->shape()).size());
     if (input->batch_dim() < -1 || input->batch_dim() >= rank)
       fail("input '%.*s' has batch dimension %d of %d", (int)name.size(), name.data(), input->batch_dim(), rank);
-    if (!status.failed() && input->batch_dim() >= 0 && input->shape()->Get(input->batch_dim()) % program->batch())
+    int64_t places = placesPerRank(program);
+    if (!status.failed() && input->batch_dim() >= 0 && input->shape()->Get(input->batch_dim()) % places)
       fail("the batch of input '%.*s' is %lld, expected a multiple of %lld", (int)name.size(), name.data(),
-           (long long)input->shape()->Get(input->batch_dim()), (long long)program->batch());
+           (long long)input->shape()->Get(input->batch_dim()), (long long)places);
     if (input->valid_begin() > input->valid_end())
       fail("input '%.*s' has an empty range of values", (int)name.size(), name.data());
   }
@@ -280,6 +287,11 @@ private:
       case CommandBody::Conditional:
         verifyConditional(command->body_as_Conditional(), graph);
         break;
+      case CommandBody::Collective:
+        verifyCollective(command->body_as_Collective());
+        break;
+      case CommandBody::Wait: // verifyInFlight
+        break;
       default:
         fail("command %zu of graph '%.*s' has unknown kind %d", index, (int)name.size(), name.data(),
              (int)command->body_type());
@@ -312,7 +324,7 @@ private:
     verifyCommands(conditional->commands(), graph);
   }
 
-  /// Whether the range is inside the arena in every iteration.
+  /// Whether the range is inside the arena in every iteration, on every rank.
   void verifyRange(const Range *range, const char *what) {
     if (!range)
       return fail("%s has no place", what);
@@ -321,13 +333,14 @@ private:
     size_t strides = items(range->strides()).size();
     if (strides && strides != counts.size())
       return fail("%s has %zu strides inside %zu repeats", what, strides, counts.size());
-    if (range->rank_stride() || range->space() != MemorySpace::device)
-      return fail("%s moves with the rank or lies in another memory", what);
+    if (range->space() != MemorySpace::device)
+      return fail("%s lies in another memory", what);
     __int128 begin = range->offset(), end = begin + range->bytes();
     for (size_t k = 0; k < strides; ++k) {
       int64_t stride = range->strides()->Get(static_cast<flatbuffers::uoffset_t>(k));
       (stride < 0 ? begin : end) += static_cast<__int128>(stride) * (counts[k] - 1);
     }
+    (range->rank_stride() < 0 ? begin : end) += static_cast<__int128>(range->rank_stride()) * (program->world() - 1);
     if (begin < 0 || end > program->arena_bytes())
       fail("%s lies outside the arena", what);
   }
@@ -378,6 +391,7 @@ private:
       bool isAligned = !range->bytes() || range->offset() % alignment == 0;
       for (int64_t stride : items(range->strides()))
         isAligned &= !range->bytes() || stride % static_cast<int64_t>(alignment) == 0;
+      isAligned &= !range->bytes() || range->rank_stride() % static_cast<int64_t>(alignment) == 0;
       if (!isAligned)
         return fail("a buffer of %.*s is not aligned to %llu bytes", (int)name.size(), name.data(),
                     (unsigned long long)alignment);
@@ -398,6 +412,59 @@ private:
       fail("the check of '%.*s' is of an unknown kind", (int)name.size(), name.data());
   }
 
+  static bool moveAlike(const Range *source, const Range *target) {
+    bool alike = items(source->strides()).size() == items(target->strides()).size();
+    for (size_t k = 0; alike && k < items(source->strides()).size(); ++k)
+      alike = source->strides()->Get(static_cast<flatbuffers::uoffset_t>(k)) ==
+              target->strides()->Get(static_cast<flatbuffers::uoffset_t>(k));
+    return alike;
+  }
+
+  void verifyCollective(const Collective *collective) {
+    CollectiveKind kind = collective->kind();
+    if (kind > CollectiveKind::MAX || kind < CollectiveKind::MIN)
+      return fail("a collective of unknown kind %d", (int)kind);
+    const char *what = EnumNameCollectiveKind(kind);
+    DType type = collective->dtype(), wire = collective->wire();
+    if (!isKnown(type))
+      return fail("%s of unknown type %d", what, (int)type);
+    bool isSum = kind == CollectiveKind::all_reduce_sum || kind == CollectiveKind::reduce_scatter;
+    if (isSum && elementBytes(type) == 1)
+      return fail("%s of %s", what, dtypeName(type));
+    bool narrows = isSum && type == DType::f32 && (wire == DType::bf16 || wire == DType::f16);
+    if (wire != type && !narrows)
+      return fail("%s of %s sends type %d", what, dtypeName(type), (int)wire);
+    if (collective->root() >= program->world())
+      return fail("%s from rank %u of %u", what, collective->root(), program->world());
+    if (collective->event() >= mostEvents)
+      return fail("%s with the event %u", what, collective->event());
+    const Range *source = collective->source(), *target = collective->target();
+    verifyRange(source, (std::string("the source of ") + what).c_str());
+    verifyRange(target, (std::string("the target of ") + what).c_str());
+    if (status.failed())
+      return;
+    uint64_t ranks = program->world(), each = static_cast<uint64_t>(elementBytes(type));
+    bool scatters = kind == CollectiveKind::reduce_scatter, gathers = kind == CollectiveKind::all_gather;
+    const Range *longer = scatters ? source : target, *shorter = scatters ? target : source;
+    bool hasParts = scatters || gathers;
+    // Ranges are inside the arena, so products of their lengths do not overflow.
+    if (longer->bytes() != shorter->bytes() * (hasParts ? ranks : 1) || shorter->bytes() % each)
+      return fail("%s of %s from %llu to %llu bytes on %llu ranks", what, dtypeName(type),
+                  (unsigned long long)source->bytes(), (unsigned long long)target->bytes(), (unsigned long long)ranks);
+    for (const Range *range : {source, target}) {
+      bool isAligned = range->offset() % each == 0 && range->rank_stride() % static_cast<int64_t>(each) == 0;
+      for (int64_t stride : items(range->strides()))
+        isAligned &= stride % static_cast<int64_t>(each) == 0;
+      if (!isAligned)
+        return fail("%s at bytes that are not aligned to %llu", what, (unsigned long long)each);
+    }
+    int64_t part = hasParts ? static_cast<int64_t>(shorter->bytes()) : 0;
+    bool inPlace = longer->offset() == shorter->offset() && moveAlike(longer, shorter) && !longer->rank_stride() &&
+                   shorter->rank_stride() == part;
+    if (!inPlace && source->bytes() && mayOverlap(source, target, counts.size(), counts, program->world()))
+      fail("%s between ranges that overlap", what);
+  }
+
   void verifyCopy(const Copy *copy) {
     const Range *source = copy->source(), *target = copy->target();
     if (!source || !target || source->bytes() != target->bytes())
@@ -407,11 +474,7 @@ private:
     if (status.failed() || !source->bytes())
       return;
     // Where both move alike they are always as far apart.
-    bool alike = items(source->strides()).size() == items(target->strides()).size();
-    for (size_t k = 0; alike && k < items(source->strides()).size(); ++k)
-      alike = source->strides()->Get(static_cast<flatbuffers::uoffset_t>(k)) ==
-              target->strides()->Get(static_cast<flatbuffers::uoffset_t>(k));
-    if (!alike)
+    if (!moveAlike(source, target) || source->rank_stride() != target->rank_stride())
       return fail("a copy between ranges that move differently");
     if (source->offset() < target->offset() + target->bytes() && target->offset() < source->offset() + source->bytes())
       fail("a copy between ranges that overlap");
@@ -429,6 +492,8 @@ Result<const Program *> verifyProgram(const ProgramImage &image) {
                          (unsigned long long)image.programBytes);
   const Program *program = GetProgram(image.program);
   if (Status status = ProgramVerifier(program, image).verify(); status.failed())
+    return status;
+  if (Status status = verifyInFlight(program); status.failed())
     return status;
   return program;
 }

@@ -123,9 +123,7 @@ TEST(Program, RefusesEachKindOfFault) {
        },
        "a buffer of gemm is not aligned to 8 bytes"},
       {[=](auto &t) { launch(t).buffers[2]->strides = {16}; }, "buffer 2 of loss has 1 strides inside 0 repeats"},
-      {[=](auto &t) { launch(t).buffers[2]->rank_stride = 16; }, "buffer 2 of loss moves with the rank"},
-      {[=](auto &t) { launch(t).buffers[2]->space = MemorySpace::host; },
-       "buffer 2 of loss moves with the rank or lies"},
+      {[=](auto &t) { launch(t).buffers[2]->space = MemorySpace::host; }, "buffer 2 of loss lies in another memory"},
       {[=](auto &t) { repeat(t, 0); }, "a repeat of 0 iterations"},
       {[=](auto &t) { repeat(t, 2).index->bytes = 4; }, "the number of an iteration of 4 bytes at "},
       {[=](auto &t) { repeat(t, 2).index.reset(); }, "the number of an iteration has no place"},
@@ -165,6 +163,181 @@ TEST(Program, RefusesEachKindOfFault) {
   }
 }
 
+namespace {
+/// The test program for two ranks, with a collective of 16 bytes from `from` to `to` ahead of its first launch, which
+/// touches neither, and its wait behind that. Both names are of eight floats and more.
+struct InFlight {
+  TestProgram test;
+  std::vector<std::unique_ptr<CommandT>> &commands = test.table.graphs[0]->commands;
+
+  InFlight() {
+    test.table.world = 2;
+    CollectiveT body;
+    body.kind = CollectiveKind::all_reduce_sum;
+    body.source = std::make_unique<RangeT>(makeRange(test.offsets.at("w.exp_avg"), 16));
+    body.target = std::make_unique<RangeT>(makeRange(test.offsets.at("w.exp_avg_sq"), 16));
+    body.location = "h.0";
+    body.event = 3;
+    insert(0, body);
+    insert(2, waitFor(3));
+  }
+  template <typename Body> void insert(int64_t at, Body body) {
+    auto command = std::make_unique<CommandT>();
+    command->body.Set(std::move(body));
+    commands.insert(commands.begin() + at, std::move(command));
+  }
+  static WaitT waitFor(uint32_t event) {
+    WaitT wait;
+    wait.event = event;
+    return wait;
+  }
+  CollectiveT &collective() { return *commands[0]->body.AsCollective(); }
+  LaunchT &launch() { return *commands[1]->body.AsLaunch(); }
+  uint64_t at(const char *name) const { return test.offsets.at(name); }
+};
+} // namespace
+
+TEST(Program, RefusesEachFaultOfCollectives) {
+  struct Fault {
+    std::function<void(InFlight &)> make;
+    std::string message;
+  };
+  const std::string name = "all_reduce_sum 'h.0' (event 3)";
+  // Puts the commands before `end` into a repeat of two iterations.
+  auto repeat = [](InFlight &t, int64_t end) {
+    RepeatT body;
+    body.count = 2;
+    body.index = std::make_unique<RangeT>(makeRange(0, 8));
+    for (int64_t i = 0; i < end; ++i)
+      body.commands.push_back(std::move(t.commands[static_cast<size_t>(i)]));
+    t.commands.erase(t.commands.begin(), t.commands.begin() + end);
+    t.insert(0, std::move(body));
+    return t.commands[0]->body.AsRepeat();
+  };
+  auto inPlace = [](InFlight &t, CollectiveKind kind) {
+    bool scatters = kind == CollectiveKind::reduce_scatter;
+    t.collective().kind = kind;
+    RangeT &shorter = scatters ? *t.collective().target : *t.collective().source;
+    RangeT &longer = scatters ? *t.collective().source : *t.collective().target;
+    shorter.offset = longer.offset;
+    shorter.bytes = 8;
+    shorter.rank_stride = 8;
+  };
+  const std::vector<Fault> faults = {
+      {[](auto &) {}, ""},
+      {[](auto &t) { t.test.table.world = 0; }, "a world of 0 ranks"},
+      {[](auto &t) { t.collective().kind = static_cast<CollectiveKind>(9); }, "a collective of unknown kind 9"},
+      {[](auto &t) { t.collective().dtype = t.collective().wire = DType::i8; }, "all_reduce_sum of i8"},
+      {[](auto &t) { t.collective().wire = DType::bf16; }, ""},
+      {[](auto &t) { t.collective().wire = DType::f64; }, "all_reduce_sum of f32 sends type 1"},
+      {[](auto &t) {
+         t.collective().kind = CollectiveKind::all_reduce_max;
+         t.collective().wire = DType::bf16;
+       },
+       "all_reduce_max of f32 sends type 2"},
+      {[](auto &t) { t.collective().root = 2; }, "all_reduce_sum from rank 2 of 2"},
+      {[](auto &t) { t.collective().source.reset(); }, "the source of all_reduce_sum has no place"},
+      {[](auto &t) { t.collective().source->bytes = 8; }, "all_reduce_sum of f32 from 8 to 16 bytes on 2 ranks"},
+      {[](auto &t) { t.collective().kind = CollectiveKind::all_gather; },
+       "all_gather of f32 from 16 to 16 bytes on 2 ranks"},
+      {[](auto &t) { t.collective().target->offset += 2; }, "all_reduce_sum at bytes that are not aligned to 4"},
+      {[](auto &t) { t.collective().target->offset = t.collective().source->offset; }, ""},
+      {[](auto &t) { t.collective().target->offset = t.collective().source->offset + 8; },
+       "all_reduce_sum between ranges that overlap"},
+      {[=](auto &t) { inPlace(t, CollectiveKind::all_gather); }, ""},
+      {[=](auto &t) { inPlace(t, CollectiveKind::reduce_scatter); }, ""},
+      {[=](auto &t) {
+         inPlace(t, CollectiveKind::all_gather);
+         t.collective().source->rank_stride = 4;
+       },
+       "all_gather between ranges that overlap"},
+      // The second rank's bytes end where the arena does, then behind it.
+      {[](auto &t) {
+         t.collective().source->offset = t.test.table.arena_bytes - 32;
+         t.collective().source->rank_stride = 16;
+       },
+       ""},
+      {[](auto &t) {
+         t.collective().source->offset = t.test.table.arena_bytes - 16;
+         t.collective().source->rank_stride = 16;
+       },
+       "the source of all_reduce_sum lies outside the arena"},
+      {[](auto &t) { t.collective().event = 4; }, "a wait for event 3, which this list has not started"},
+      {[](auto &t) { t.commands.erase(t.commands.begin() + 2); }, "adam writes the source of " + name},
+      {[=](auto &t) { repeat(t, 1); }, "all_reduce_sum 'h.0' (event 3) is not waited for in its list"},
+      {[=](auto &t) { repeat(t, 3); }, ""},
+      {[](auto &t) { t.insert(3, InFlight::waitFor(3)); }, "a wait for event 3, which this list has not started"},
+      {[](auto &t) { t.insert(1, t.collective()); }, name + " touches the target of " + name + " before its wait"},
+      {[](auto &t) {
+         CollectiveT other = t.collective();
+         *other.target = makeRange(t.at("grad"), 16);
+         t.insert(1, other);
+       },
+       name + " starts while its event is under way"},
+      // What a launch may write is the source only of one that says how many of its buffers it reads.
+      {[](auto &t) { t.launch().buffers[0]->offset = t.at("w.exp_avg"); },
+       "loss writes the source of " + name + " before its wait"},
+      {[](auto &t) {
+         t.launch().buffers[0]->offset = t.at("w.exp_avg");
+         t.launch().reads = 1;
+       },
+       ""},
+      {[](auto &t) {
+         t.launch().buffers[0]->offset = t.at("w.exp_avg_sq");
+         t.launch().reads = 1;
+       },
+       "loss touches the target of " + name + " before its wait"},
+      {[](auto &t) {
+         CheckFiniteT check;
+         check.offset = t.at("w.exp_avg_sq") + 12;
+         t.insert(1, check);
+       },
+       "a check touches the target of " + name + " before its wait"},
+      {[](auto &t) {
+         CopyT copy;
+         copy.source = std::make_unique<RangeT>(makeRange(t.at("w.exp_avg"), 16));
+         copy.target = std::make_unique<RangeT>(makeRange(t.at("grad"), 16));
+         t.insert(1, copy);
+       },
+       ""},
+      {[](auto &t) {
+         CopyT copy;
+         copy.source = std::make_unique<RangeT>(makeRange(t.at("grad"), 16));
+         copy.target = std::make_unique<RangeT>(makeRange(t.at("w.exp_avg"), 16));
+         t.insert(1, copy);
+       },
+       "a copy writes the source of " + name + " before its wait"},
+      // Of a repeat beside it the second iteration meets the target; of one around both, the same iteration does not.
+      {[](auto &t) {
+         RepeatT body;
+         body.count = 2;
+         body.index = std::make_unique<RangeT>(makeRange(t.at("loss"), 8));
+         LaunchT inner = t.launch();
+         *inner.buffers[1] = makeRange(t.at("w.exp_avg_sq") - 64, 8, {64});
+         body.commands.push_back(std::make_unique<CommandT>());
+         body.commands[0]->body.Set(std::move(inner));
+         t.commands[1]->body.Set(std::move(body));
+       },
+       "loss touches the target of " + name + " before its wait"},
+      {[=](auto &t) {
+         t.launch().buffers[1] = std::make_unique<RangeT>(makeRange(t.at("w.exp_avg_sq"), 8));
+         t.collective().target->bytes = t.collective().source->bytes = 8;
+         RepeatT *around = repeat(t, 3);
+         around->commands[1]->body.AsLaunch()->buffers[1]->strides = {8};
+         around->commands[0]->body.AsCollective()->target->strides = {8};
+         around->commands[0]->body.AsCollective()->target->offset += 8;
+       },
+       ""},
+  };
+  for (const Fault &fault : faults) {
+    InFlight flight;
+    fault.make(flight);
+    std::string message = verify(flight.test);
+    std::string expected = fault.message.empty() ? "" : "invalid program: " + fault.message;
+    EXPECT_EQ(expected.empty() ? message : message.substr(0, expected.size()), expected);
+  }
+}
+
 // The processor is asked before anything runs, and each instruction set that it lacks is named.
 TEST(Program, RunsOnlyOnAProcessorThatHasWhatItNeeds) {
   TestProgram test;
@@ -200,6 +373,10 @@ TEST(Program, SurvivesAnyBytes) {
     command->body.Set(std::move(call));
     test.table.graphs[0]->commands.push_back(std::move(command));
   }
+  InFlight flight;
+  for (size_t i : {2, 0})
+    test.table.graphs[0]->commands.insert(test.table.graphs[0]->commands.begin(), std::move(flight.commands[i]));
+  test.table.world = 2;
   ProgramImage image = test.image();
   std::vector<uint64_t> storage((image.programBytes + 7) / 8);
   auto *bytes = reinterpret_cast<unsigned char *>(storage.data());

@@ -4,8 +4,9 @@
 //   x.npy, x.safetensors   first dimension = samples; the rest is the input's shape without its batch dimension. A
 //                          safetensors file holds a tensor of the input's name, or only one tensor.
 //   x.bin, x.u32.bin       tokens, uint16 or uint32 (--token-bytes 4), or llm.c's files, whose header says (Tokens.h).
-//                          Sample i is the window that starts at token i * seq, where seq is the number of elements of a sample; `file:+1` shifts it by one token,
-//                          so that --data ids=t.bin --data labels=t.bin:+1 trains next-token prediction, and
+//                          Sample i is the window that starts at token i * seq, where seq is the number of elements of
+//                          a sample; `file:+1` shifts it by one token, so that --data ids=t.bin --data labels=t.bin:+1
+//                          trains next-token prediction, and
 //                          --data ids,labels=t.bin says the same. There are (tokens - 1) / seq samples.
 // Inputs without a batch dimension are read whole, once. Everything is read by pread, sample by sample.
 #ifndef SCRIMP_RUNTIME_DATA_H
@@ -40,7 +41,7 @@ public:
 
   /// Fills the inputs without a batch dimension.
   Status fillFixed(char *arena);
-  /// Writes sample `sample` into place `slot` of the batch, checking values.
+  /// Writes sample `sample` into place `slot` of this rank's inputs, checking values.
   Status fillSample(char *arena, int64_t slot, int64_t sample);
   /// The file that feeds an input, as the user wrote it.
   std::string pathOf(const program::Input *input) const;
@@ -61,7 +62,7 @@ private:
   Status openSource(const program::Input *input, const DataSpec &spec, int tokenBytes, const char *flag);
   Status checkValues(const Source &source, const char *data, int64_t count, int64_t sample) const;
 
-  int64_t batch = 1;
+  int64_t batch = 1; // places of this rank
   int64_t sampleCount = 0;
   bool anyBatched = false;
   std::vector<Source> sources;

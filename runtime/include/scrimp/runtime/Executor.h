@@ -1,8 +1,10 @@
 // Walks the command list of a graph. Everything that a step needs is prepared when the program is loaded; running
-// allocates nothing, and only adds strides to pointers where commands are repeated.
+// allocates nothing, and only adds strides to pointers where commands are repeated. Collectives that are under way get
+// on between two commands.
 #ifndef SCRIMP_RUNTIME_EXECUTOR_H
 #define SCRIMP_RUNTIME_EXECUTOR_H
 
+#include "scrimp/runtime/Communicator.h"
 #include "scrimp/runtime/Library.h"
 #include "scrimp/runtime/Program.h"
 #include <memory>
@@ -12,20 +14,23 @@ namespace scrimp::runtime {
 
 /// How long a command took, over all its runs.
 struct CommandTiming {
-  std::string_view what, where; // the library function, "kernel" or "copy"; the user's name for what it computes
+  std::string_view what, where; // the library function, "kernel", "copy", a kind of collective (its start) or "wait";
+                                // the user's name for what it computes
   double seconds = 0, expected = 0; // expected: as the compiler estimated, over all runs; 0 where it did not
   int64_t runs = 0;
 };
 
-/// A graph of a verified program, bound to an arena. Refers to the program, the arena and the pool, which outlive it.
+/// A graph of a verified program, bound to an arena and to this process' rank. Refers to the program, the arena, the
+/// pool and the communicator, which outlive it.
 class Executor {
 public:
   Executor(const program::Program *program, const program::Graph *graph, const scrimp_kernel *kernels, char *arena,
-           ThreadPool &pool);
+           ThreadPool &pool, Communicator &communicator);
 
-  /// Runs the commands in order. The check that met a number that is not finite, after which the rest was left out;
-  /// null if all went well.
-  const program::CheckFinite *run();
+  /// Runs the commands in order. The check that met a number that is not finite, on this rank or another, after which
+  /// the rest was left out on all ranks; null if all went well. Nothing is under way afterwards. Fails where the
+  /// communicator does.
+  Result<const program::CheckFinite *> run();
 
   /// From now on run() measures each command.
   void startProfile();
@@ -38,20 +43,22 @@ public:
   double checked(const program::CheckFinite *check) const;
 
 private:
-  enum class Kind : uint8_t { launch, call, copy, check, repeat, conditional };
+  enum class Kind : uint8_t { launch, call, copy, check, repeat, conditional, collective, wait };
   using Commands = flatbuffers::Vector<flatbuffers::Offset<program::Command>>;
   struct Command {
     Kind kind = Kind::check;
     scrimp_kernel kernel = nullptr;
     const LibraryFunction *function = nullptr;
     size_t firstPointer = 0;            // into `pointers`. launch, call: buffers; copy: target, source; repeat: index;
-                                        // conditional: condition
+                                        // conditional: condition; collective: source, target
     int64_t units = 0, grain = 0;       // launch; copy: bytes; repeat: how often
     size_t end = 0;                     // repeat, conditional: where in `commands` theirs end
     size_t firstMove = 0, lastMove = 0; // repeat: into `moves`
     LibraryArguments arguments;
     const program::CheckFinite *check = nullptr;
     const program::Command *source = nullptr;
+    uint32_t event = 0; // collective, wait
+    CollectiveCall collective;
   };
   struct Measured {
     double seconds = 0;
@@ -65,19 +72,24 @@ private:
 
   void prepare(const program::Program *program, const Commands *list, const scrimp_kernel *kernels);
   void addPointer(const program::Range *range);
-  const program::CheckFinite *run(size_t first, size_t last);
+  Status run(size_t first, size_t last);
   void compute(const Command &command);
-  const program::CheckFinite *repeat(size_t index);
+  Status communicate(const Command &command);
+  Status check(const program::CheckFinite *check);
+  Status repeat(size_t index);
   void move(const Command &repeat, int64_t iterations);
 
   char *arena;
   ThreadPool &pool;
-  std::vector<Command> commands; // a repeat's or conditional's follow it
+  Communicator &communicator;
+  std::vector<Command> commands;  // a repeat's or conditional's follow it
   std::vector<Measured> measured; // by command; empty: nothing is measured
-  std::vector<char *> pointers;  // of the iterations under way
+  std::vector<char *> pointers;   // of the iterations under way
   std::vector<uint64_t> lengths;
   std::vector<Move> moves;
-  std::vector<std::vector<Move>> open; // while preparing: of the repeats around
+  std::vector<std::vector<Move>> open;          // while preparing: of the repeats around
+  std::vector<Communicator::Handle> started;    // by event: what was started with it last
+  const program::CheckFinite *failed = nullptr; // of the run under way
 };
 
 } // namespace scrimp::runtime

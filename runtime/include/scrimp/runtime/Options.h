@@ -33,6 +33,7 @@ struct Options {
   bool skipNan = false;
   bool verify = false;
   bool profile = false;
+  double commTimeout = 600;
 };
 
 /// Parses and checks what can be checked without files. `helpText` is set instead where --help was asked for.

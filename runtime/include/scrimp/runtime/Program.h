@@ -31,6 +31,12 @@ inline std::string_view textOf(const flatbuffers::String *text) {
   return text ? std::string_view(text->c_str(), text->size()) : std::string_view();
 }
 
+/// Samples that each rank has room for: the first ranks fill all, the others maybe one less.
+inline int64_t placesPerRank(const program::Program *program) {
+  int64_t world = program->world();
+  return program->batch() / world + (program->batch() % world != 0);
+}
+
 /// Elements of a verified shape.
 int64_t elementCount(const flatbuffers::Vector<int64_t> *shape);
 /// "[8, 64]"

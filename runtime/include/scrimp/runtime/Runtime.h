@@ -6,6 +6,8 @@
 
 namespace scrimp::runtime {
 
+class Communicator;
+
 /// Called around each training step, for tests: between the two no allocation happens after the first step.
 struct StepHooks {
   void *context = nullptr;
@@ -22,6 +24,8 @@ struct ProgramImage {
   /// The file whose trailer holds initial weights: weights, then the footer "SCRIMPW1" and their length as u64.
   const char *weightsPath = "/proc/self/exe";
   StepHooks hooks{};
+  /// That of this rank, for tests; null: what started the process tells (Launch.h).
+  Communicator *communicator = nullptr;
 };
 
 /// Parses the command line, trains, and returns the exit status. Errors are one line on stderr.

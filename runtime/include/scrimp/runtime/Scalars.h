@@ -3,7 +3,7 @@
 //
 //   seed                    --seed
 //   step                    1-based number of this step; skipped steps count, so a mask is never drawn twice
-//   sample_base             0 (global index of this batch's first sample within the step)
+//   sample_base             place within the step's batch of the first sample that this rank has; 0 with one rank
 //   lr                      scheduled learning rate
 //   beta1 beta2 eps weight_decay clip_norm momentum dampening nesterov   the flags
 //   one_minus_beta1         1 - beta1
@@ -14,7 +14,9 @@
 //   one_minus_dampening     1 - dampening, but 1 at the first update: PyTorch's momentum buffer starts as the gradient
 //   loss_scale              what gradients are scaled by (LossScaler.h)
 //   unscale                 1 / loss_scale
-//   valid_samples           how many places of the batch hold samples, from the first on (evaluation)
+//   valid_samples           how many places of this rank's inputs hold samples, from the first on: fewer than there are
+//                           where ranks do not divide the batch, and at the end of evaluation data
+//   rank                    of this process, from 0 on
 //
 // t counts applied updates, this one included: a skipped step moves neither it nor the schedule.
 #ifndef SCRIMP_RUNTIME_SCALARS_H
@@ -93,6 +95,7 @@ struct ScalarInputs {
   int64_t t = 1;    // applied updates, this one included
   int64_t validSamples = 0;
   double lossScale = 1;
+  int64_t sampleBase = 0, rank = 0;
 };
 
 bool isKnownScalar(std::string_view name);
