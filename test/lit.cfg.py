@@ -37,5 +37,9 @@ node_tests = "/usr/share/libonnx-testdata/data/node"
 if os.path.isdir(node_tests):
     config.available_features.add("onnx-testdata")
     config.substitutions.append(("%node_tests", node_tests))
+launchers = [shutil.which(name) for name in ("mpirun.openmpi", "mpirun.mpich")]
+if any(launchers):
+    config.available_features.add("mpi")
+    config.substitutions.append(("%mpi_launchers", ",".join(filter(None, launchers))))
 if config.sanitize:
     config.available_features.add("sanitize")

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 #include <sched.h>
+#include <thread>
 
 namespace scrimp::runtime {
 
@@ -119,7 +120,7 @@ private:
   static constexpr size_t queueLength = 256;
   static constexpr size_t leastBuffer = 512;     // for each other rank
   static constexpr int64_t mostBuffer = 2 << 20; // for all of them
-  static constexpr int spinsBeforeYield = 200;
+  static constexpr int spinsBeforeYield = 200, spinsBeforeSleep = 2000;
 
   const CollectiveCall &current() const { return queue[static_cast<size_t>(done) % queueLength]; }
   bool hasParts() const {
@@ -210,7 +211,11 @@ Status MessageCommunicator::wait(Handle handle) {
       break;
     if (spins < spinsBeforeYield)
       continue;
-    sched_yield();
+    // Whoever is late may need this processor; who is very late, all of its time.
+    if (spins < spinsBeforeSleep)
+      sched_yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
     double waited = now() - std::max(begin, postedAt);
     // Ranks that wait for the same one do not all speak at once: the first to speak ends the others.
     if (waited > timeout + std::min(0.1 * me, 2.0))

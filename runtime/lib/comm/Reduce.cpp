@@ -76,7 +76,7 @@ template <typename Sum> void maximumInto(Sum *total, const Sum *part, int64_t co
 template <typename Sum>
 void reduceAs(const CollectiveCall &call, std::span<const char *const> parts, int own, char *target, int64_t count) {
   Elements<Sum> elements{call.dtype}, sent{call.wire};
-  bool rounds = call.wire != call.dtype;
+  bool rounds = call.wire != call.dtype && parts.size() > 1;
   alignas(64) Sum total[blockElements], part[blockElements];
   alignas(64) char wire[blockElements * sizeof(Sum)];
   for (int64_t begin = 0; begin < count; begin += blockElements) {
@@ -111,7 +111,7 @@ void reduceInOrder(const CollectiveCall &call, std::span<const char *const> part
     return reduceAs<float>(call, parts, own, target, count);
   case DType::f64:
     return reduceAs<double>(call, parts, own, target, count);
-  // Sums of integers wrap around, which only unsigned ones may; there are no sums of bytes.
+  // Sums of integers wrap around, which only unsigned ones may.
   case DType::i32:
     return call.isSum() ? reduceAs<uint32_t>(call, parts, own, target, count)
                         : reduceAs<int32_t>(call, parts, own, target, count);
@@ -121,7 +121,8 @@ void reduceInOrder(const CollectiveCall &call, std::span<const char *const> part
   case DType::i1:
     return reduceAs<uint8_t>(call, parts, own, target, count);
   case DType::i8:
-    return reduceAs<int8_t>(call, parts, own, target, count);
+    return call.isSum() ? reduceAs<uint8_t>(call, parts, own, target, count)
+                        : reduceAs<int8_t>(call, parts, own, target, count);
   }
 }
 

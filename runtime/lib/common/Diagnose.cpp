@@ -82,6 +82,11 @@ Trainer::Cause Trainer::findCause() const {
   return cause.text.empty() ? findCauseInWeights() : cause;
 }
 
+/// What the rank that knows most has to say, of a step that all skip.
+std::string Trainer::tellAll(const std::string &what) {
+  return ranks.size() == 1 ? what : ranks.agree(Status::errorText(what), pendingWeight).message();
+}
+
 Status Trainer::nonFiniteLoss(double loss, int64_t step, bool applied) {
   Cause cause = findCause();
   pendingWeight = !cause.text.empty() ? 2 : !std::isfinite(loss);
@@ -89,7 +94,7 @@ Status Trainer::nonFiniteLoss(double loss, int64_t step, bool applied) {
   if (!cause.text.empty())
     what += ": " + cause.text;
   if (options.skipNan && !applied) {
-    warn(what + "; the step is skipped");
+    warn(tellAll(what) + "; the step is skipped");
     return Status::ok();
   }
   progress.finish();
@@ -124,7 +129,7 @@ Status Trainer::nonFiniteGradient(const CheckFinite *check, double loss, int64_t
   if (!cause.text.empty())
     what += ": " + cause.text;
   if (options.skipNan && updatesWait) {
-    warn(what + "; the step is skipped");
+    warn(tellAll(what) + "; the step is skipped");
     return Status::ok();
   }
   progress.finish();

@@ -9,26 +9,26 @@
 
 namespace scrimp::runtime {
 
-/// All ranks run the same program, and as many of them as it was compiled for.
-static Status checkWorld(const program::Program *program, const ProgramImage &image, Ranks &ranks,
-                         const std::string &name) {
+/// All ranks run the same program.
+static Status checkProgram(const program::Program *program, const ProgramImage &image, Ranks &ranks) {
   Hash64 hash;
   hash.update(image.program, image.programBytes);
-  int64_t world = program->world();
   std::vector<Fact> facts = {
-      {"the number of ranks that their executables were compiled for", world},
+      {"the number of ranks that their executables were compiled for", program->world()},
       {"the programs of their executables (hash)", static_cast<int64_t>(hash.digest()), Fact::Kind::hash}};
-  if (Status status = ranks.requireEqual(facts, "start all ranks from one executable"); status.failed())
-    return status;
-  Status status;
-  if (world != ranks.size())
-    status =
-        Status::error("this program was compiled for %lld rank%s, but %d %s; start it with mpirun -n %lld ./%s, or "
-                      "recompile with --world %d",
-                      (long long)world, world == 1 ? "" : "s", ranks.size(),
-                      ranks.size() == 1 ? "process was started alone" : "were started together", (long long)world,
-                      name.c_str(), ranks.size());
-  return ranks.agree(status);
+  return ranks.requireEqual(facts, "start all ranks from one executable");
+}
+
+/// There are as many as it was compiled for.
+static Status checkWorld(const program::Program *program, Ranks &ranks, const std::string &name) {
+  int world = static_cast<int>(program->world());
+  if (world == ranks.size())
+    return Status::ok();
+  std::string compiled = world == 1 ? "one process" : format("%d ranks", world);
+  std::string found = ranks.size() == 1 ? "this one was started alone" : format("%d were started", ranks.size());
+  std::string start = world == 1 ? "start one" : format("start it with mpirun -n %d ./%s", world, name.c_str());
+  return ranks.agree(Status::error("this program was compiled for %s, but %s; %s, or recompile with --world %d",
+                                   compiled.c_str(), found.c_str(), start.c_str(), ranks.size()));
 }
 
 static Status verifyProducts(const program::Program *program, const Options &options, bool isFirst) {
@@ -48,7 +48,7 @@ static Status verifyProducts(const program::Program *program, const Options &opt
 
 static Status runProgram(int argc, char **argv, const ProgramImage &image, const std::string &name,
                          const program::Program *program, Communicator &communicator, Ranks &ranks) {
-  if (Status status = checkWorld(program, image, ranks, name); status.failed())
+  if (Status status = checkProgram(program, image, ranks); status.failed())
     return status;
   std::string help;
   Result<Options> options = parseOptions(argc, argv, program, help);
@@ -59,6 +59,8 @@ static Status runProgram(int argc, char **argv, const ProgramImage &image, const
       printf("%s", help.c_str());
     return helps.failed() ? helps.status() : Status::ok();
   }
+  if (Status status = checkWorld(program, ranks, name); status.failed())
+    return status;
   if (Status status = ranks.agree(checkProcessor(program)); status.failed())
     return status;
   if (options->verify)

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 
 namespace scrimp::runtime {
 
@@ -21,11 +22,15 @@ static volatile sig_atomic_t signalRaised = 0;
 // CPU time (XCPU), or when the terminal goes (HUP).
 static constexpr int savingSignals[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU, SIGHUP};
 
-struct SignalGuard::Saved {
-  struct sigaction actions[std::size(savingSignals)];
-};
+// Of the first of the guards that live at a time, and how many do: ranks may be threads.
+static std::mutex guardMutex;
+static int guards = 0;
+static struct sigaction savedActions[std::size(savingSignals)];
 
-SignalGuard::SignalGuard() : saved(new Saved) {
+SignalGuard::SignalGuard() {
+  std::lock_guard lock(guardMutex);
+  if (guards++)
+    return;
   signalRaised = 0;
   for (size_t i = 0; i < std::size(savingSignals); ++i) {
     int number = savingSignals[i];
@@ -34,16 +39,18 @@ SignalGuard::SignalGuard() : saved(new Saved) {
     // Whoever asks twice by hand does not want to wait; a scheduler repeats itself, and must not break the save.
     if (number == SIGTERM || number == SIGINT)
       action.sa_flags = static_cast<int>(SA_RESETHAND);
-    sigaction(number, nullptr, &saved->actions[i]);
-    if (saved->actions[i].sa_handler != SIG_IGN) // nohup, or a background job's SIGINT
+    sigaction(number, nullptr, &savedActions[i]);
+    if (savedActions[i].sa_handler != SIG_IGN) // nohup, or a background job's SIGINT
       sigaction(number, &action, nullptr);
   }
 }
 
 SignalGuard::~SignalGuard() {
+  std::lock_guard lock(guardMutex);
+  if (--guards)
+    return;
   for (size_t i = 0; i < std::size(savingSignals); ++i)
-    sigaction(savingSignals[i], &saved->actions[i], nullptr);
-  delete saved;
+    sigaction(savingSignals[i], &savedActions[i], nullptr);
 }
 
 int SignalGuard::raised() { return signalRaised; }
@@ -241,11 +248,13 @@ Status Trainer::run() {
     warn(format("stopped by a signal (%s) after step %lld%s", strsignal(signal), (long long)state.step,
                 options.saveFolder.empty() ? "; without --save nothing is kept" : ", which is saved"));
   int64_t steps = state.step - firstStep;
-  summarise(now() - start, steps, steps * program->batch());
-  return Status::ok();
+  return summarise(now() - start, steps, steps * program->batch());
 }
 
-void Trainer::summarise(double seconds, int64_t steps, int64_t samples) {
+Status Trainer::summarise(double seconds, int64_t steps, int64_t samples) {
+  Result<int64_t> mostMemory = ranks.largest(static_cast<int64_t>(peak.bytes()));
+  if (mostMemory.failed() || !ranks.isFirst())
+    return mostMemory.failed() ? mostMemory.status() : Status::ok();
   std::string text = format("%lld steps", (long long)steps);
   if (steps > skippedSteps)
     text += format(": loss %.6g", lastLoss);
@@ -257,14 +266,18 @@ void Trainer::summarise(double seconds, int64_t steps, int64_t samples) {
   if (steps > 0)
     text += format(", %.1f %s/s", static_cast<double>(tokens ? tokens : samples) / std::max(seconds, 1e-9),
                    tokens ? "tokens" : "samples");
-  text += format(", arena %.1f MiB, peak memory %.1f MiB", static_cast<double>(program->arena_bytes()) / (1 << 20),
-                 static_cast<double>(peak.bytes()) / (1 << 20));
+  text += format(", arena %.1f MiB", static_cast<double>(program->arena_bytes()) / (1 << 20));
+  if (ranks.size() > 1)
+    text += format(" and %.1f MiB for communication on each of %d ranks",
+                   static_cast<double>(communicator.bufferBytes()) / (1 << 20), ranks.size());
+  text += format(", peak memory %.1f MiB", static_cast<double>(*mostMemory) / (1 << 20));
   if (savedStep >= 0 && !options.saveFolder.empty())
     text += format(", saved %s/step-%06lld", options.saveFolder.c_str(), (long long)savedStep);
   printf("%s\n", text.c_str());
   if (profiledSteps)
     printf("\n%s", profileText(trainGraph->getProfile(), profiledSteps, profiledSeconds).c_str());
   fflush(stdout);
+  return Status::ok();
 }
 
 } // namespace scrimp::runtime

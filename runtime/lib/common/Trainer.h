@@ -60,6 +60,7 @@ private:
   Cause findCauseInWeights() const;
   /// What to do after a step that ended so: success if it is skipped.
   Status nonFiniteLoss(double loss, int64_t step, bool applied);
+  std::string tellAll(const std::string &what);
   Result<double> valueOf(const Executor &graph, const program::Output *output);
   Status nonFiniteGradient(const program::CheckFinite *check, double loss, int64_t step);
   Status overflowedGradient(const program::CheckFinite *check, double loss, int64_t step);
@@ -69,7 +70,7 @@ private:
   Status checkWeights() const;
 
   void warn(const std::string &text);
-  void summarise(double seconds, int64_t steps, int64_t samples);
+  Status summarise(double seconds, int64_t steps, int64_t samples);
   ScalarInputs scalarInputs(int64_t step, int64_t t, int64_t validSamples) const;
   void writeScalars(const ScalarInputs &inputs);
 
@@ -117,12 +118,10 @@ class SignalGuard {
 public:
   SignalGuard();
   ~SignalGuard();
+  SignalGuard(const SignalGuard &) = delete;
+  SignalGuard &operator=(const SignalGuard &) = delete;
   /// The signal that came, or 0.
   static int raised();
-
-private:
-  struct Saved;
-  Saved *saved;
 };
 
 } // namespace scrimp::runtime

@@ -429,7 +429,7 @@ private:
     if (!isKnown(type))
       return fail("%s of unknown type %d", what, (int)type);
     bool isSum = kind == CollectiveKind::all_reduce_sum || kind == CollectiveKind::reduce_scatter;
-    if (isSum && elementBytes(type) == 1)
+    if (isSum && type == DType::i1)
       return fail("%s of %s", what, dtypeName(type));
     bool narrows = isSum && type == DType::f32 && (wire == DType::bf16 || wire == DType::f16);
     if (wire != type && !narrows)

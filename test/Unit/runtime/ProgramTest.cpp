@@ -64,7 +64,7 @@ TEST(Program, RefusesEachKindOfFault) {
       {[](auto &t) { t.table.arena_bytes = UINT64_MAX; }, "arena of 18446744073709551615 bytes"},
       {[](auto &t) { t.table.workers = 0; }, "workspaces for 0 threads"},
       {[](auto &t) { t.table.batch = 0; }, "batch of 0 samples"},
-      {[](auto &t) { t.table.kernels.pop_back(); }, "it lists 4 kernels, the executable has 5"},
+      {[](auto &t) { t.table.kernels.pop_back(); }, "it lists 7 kernels, the executable has 8"},
       {[](auto &t) { t.table.segments[0]->bytes += 64; }, "segment parameters lies outside the arena"},
       {[](auto &t) {
          t.table.segments.push_back(std::make_unique<SegmentT>());
@@ -92,7 +92,7 @@ TEST(Program, RefusesEachKindOfFault) {
       {[](auto &t) { t.table.graphs[0]->outputs.clear(); }, "the graph 'train' has no output 'loss'"},
       {[](auto &t) { t.table.graphs[0]->outputs[0]->offset = t.table.arena_bytes; },
        "output 'loss' lies outside the arena"},
-      {[=](auto &t) { launch(t).kernel = 5; }, "launch of kernel 5 of 5"},
+      {[=](auto &t) { launch(t).kernel = 8; }, "launch of kernel 8 of 8"},
       {[=](auto &t) { launch(t).buffers.pop_back(); }, "kernel 'loss' takes 6 buffers, a launch gives it 5"},
       {[=](auto &t) { launch(t).grain = 0; }, "kernel 'loss' is launched for 1 units in steps of 0"},
       {[=](auto &t) { *launch(t).buffers[2] = makeRange(UINT64_MAX, 2); }, "buffer 2 of loss lies outside the arena"},
@@ -227,7 +227,7 @@ TEST(Program, RefusesEachFaultOfCollectives) {
       {[](auto &) {}, ""},
       {[](auto &t) { t.test.table.world = 0; }, "a world of 0 ranks"},
       {[](auto &t) { t.collective().kind = static_cast<CollectiveKind>(9); }, "a collective of unknown kind 9"},
-      {[](auto &t) { t.collective().dtype = t.collective().wire = DType::i8; }, "all_reduce_sum of i8"},
+      {[](auto &t) { t.collective().dtype = t.collective().wire = DType::i1; }, "all_reduce_sum of i1"},
       {[](auto &t) { t.collective().wire = DType::bf16; }, ""},
       {[](auto &t) { t.collective().wire = DType::f64; }, "all_reduce_sum of f32 sends type 1"},
       {[](auto &t) {

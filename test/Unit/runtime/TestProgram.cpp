@@ -1,9 +1,12 @@
 // The program made by hand, and files for it.
 #include "TestProgram.h"
+#include "scrimp/runtime/Communicator.h"
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 #include <unistd.h>
 
 namespace scrimp::runtime {
@@ -75,9 +78,41 @@ void adamKernel(char *const *buffers, int64_t begin, int64_t end) {
 
 void countKernel(char *const *buffers, int64_t, int64_t) { ++*reinterpret_cast<int64_t *>(buffers[0]); }
 
-constexpr scrimp_kernel kernels[] = {lossKernel, gradientKernel, adamKernel, countKernel, evalKernel};
-constexpr std::pair<const char *, uint32_t> kernelTable[] = {
-    {"loss", 6}, {"gradient", 5}, {"adam", 11}, {"count", 1}, {"eval", 7}};
+// x, labels, w, loss_sum, loss_count, grad, valid_samples: sums over the samples of this rank
+void sumsKernel(char *const *buffers, int64_t, int64_t) {
+  auto *x = reinterpret_cast<const float *>(buffers[0]), *w = reinterpret_cast<const float *>(buffers[2]);
+  auto *labels = reinterpret_cast<const int64_t *>(buffers[1]);
+  auto *sum = reinterpret_cast<float *>(buffers[3]), *count = reinterpret_cast<float *>(buffers[4]);
+  auto *grad = reinterpret_cast<float *>(buffers[5]);
+  *sum = *count = 0;
+  std::fill_n(grad, D, 0.0f);
+  for (int64_t b = 0; b < *reinterpret_cast<const int64_t *>(buffers[6]); ++b) {
+    float error = predict(x, w, b) - static_cast<float>(labels[b]);
+    *sum += error * error;
+    *count += 1;
+    for (int64_t d = 0; d < D; ++d)
+      grad[d] += 2 * error * x[b * D + d] / B;
+  }
+}
+
+// loss_sum, loss_count, loss
+void meanKernel(char *const *buffers, int64_t, int64_t) {
+  *reinterpret_cast<float *>(buffers[2]) =
+      *reinterpret_cast<const float *>(buffers[0]) / *reinterpret_cast<const float *>(buffers[1]);
+}
+
+// grad, norm
+void normKernel(char *const *buffers, int64_t, int64_t) {
+  float squares = 0;
+  for (int64_t d = 0; d < D; ++d)
+    squares += reinterpret_cast<const float *>(buffers[0])[d] * reinterpret_cast<const float *>(buffers[0])[d];
+  *reinterpret_cast<float *>(buffers[1]) = std::sqrt(squares);
+}
+
+constexpr scrimp_kernel kernels[] = {lossKernel, gradientKernel, adamKernel, countKernel,
+                                     evalKernel, sumsKernel,     meanKernel, normKernel};
+constexpr std::pair<const char *, uint32_t> kernelTable[] = {{"loss", 6}, {"gradient", 5}, {"adam", 11}, {"count", 1},
+                                                             {"eval", 7}, {"sums", 7},     {"mean", 3},  {"norm", 2}};
 
 } // namespace
 
@@ -141,7 +176,8 @@ void TestProgram::addLaunch(GraphT &graph, uint32_t kernel, std::vector<RangeT> 
   graph.commands.push_back(std::move(command));
 }
 
-TestProgram::TestProgram() {
+TestProgram::TestProgram(int ranks) : ranks(ranks) {
+  int64_t places = (B + ranks - 1) / ranks;
   char pattern[] = "/tmp/scrimp-runtime-XXXXXX";
   folder = mkdtemp(pattern);
   table.program_version = programVersion;
@@ -151,6 +187,7 @@ TestProgram::TestProgram() {
   table.alignment = 64;
   table.batch = B;
   table.workers = 4;
+  table.world = static_cast<uint32_t>(ranks);
 
   addTensor("w", {D}, TensorRole::parameter, InitKind::normal, 0, 1);
   table.tensors.back()->aliases = {"tied.w"};
@@ -171,14 +208,14 @@ TestProgram::TestProgram() {
   auto input = std::make_unique<InputT>();
   input->name = "x";
   input->dtype = DType::f32;
-  input->shape = {B, D};
-  input->offset = place("x", B * D * 4);
+  input->shape = {places, D};
+  input->offset = place("x", static_cast<uint64_t>(places * D * 4));
   table.inputs.push_back(std::move(input));
   input = std::make_unique<InputT>();
   input->name = "labels";
   input->dtype = DType::i64;
-  input->shape = {B};
-  input->offset = place("labels", B * 8);
+  input->shape = {places};
+  input->offset = place("labels", static_cast<uint64_t>(places * 8));
   input->valid_end = 10;
   input->has_ignore = true;
   input->ignore = -100;
@@ -205,55 +242,109 @@ TestProgram::TestProgram() {
   segment->bytes = table.arena_bytes;
   table.segments.push_back(std::move(segment));
 
-  std::vector<RangeT> lossBuffers = {range("x", B * D * 4), range("labels", B * 8), range("w", D * 4),
-                                     range("loss", 4),      range("loss_sum", 4),   range("loss_count", 4)};
-  auto addOutput = [&](GraphT &graph, const char *name) {
-    auto output = std::make_unique<OutputT>();
-    output->name = name;
-    output->offset = offsets.at(name);
-    graph.outputs.push_back(std::move(output));
-  };
-  auto train = std::make_unique<GraphT>();
-  train->name = "train";
-  addLaunch(*train, 0, lossBuffers, 1);
-  auto addCheck = [&](CheckKind kind, const char *name, const char *at) {
-    CheckFiniteT check;
-    check.kind = kind;
-    check.name = name;
-    check.offset = offsets.at(at);
-    auto command = std::make_unique<CommandT>();
-    command->body.Set(std::move(check));
-    train->commands.push_back(std::move(command));
-  };
-  train->updates_wait = true;
-  addCheck(CheckKind::loss, "loss", "loss");
-  addLaunch(
-      *train, 1,
-      {range("x", B * D * 4), range("labels", B * 8), range("w", D * 4), range("grad", D * 4), range("grad_norm", 4)},
-      1);
-  addCheck(CheckKind::gradient, "w", "grad_norm");
-  auto copy = std::make_unique<CommandT>();
-  CopyT body;
-  body.source = std::make_unique<RangeT>(range("grad", D * 4));
-  body.target = std::make_unique<RangeT>(range("grad_copy", D * 4));
-  copy->body.Set(std::move(body));
-  train->commands.push_back(std::move(copy));
-  std::vector<RangeT> adam = {range("w", D * 4), range("grad_copy", D * 4), range("w.exp_avg", D * 4),
+  ranks > 1 ? addTrainOfRanks() : addTrain();
+  addEval();
+}
+
+void TestProgram::addOutput(GraphT &graph, const char *name, bool partial) {
+  auto output = std::make_unique<OutputT>();
+  output->name = name;
+  output->offset = offsets.at(name);
+  output->partial = partial;
+  graph.outputs.push_back(std::move(output));
+}
+
+void TestProgram::addCheck(GraphT &graph, CheckKind kind, const char *name, const char *at, bool agreed) {
+  CheckFiniteT check;
+  check.kind = kind;
+  check.name = name;
+  check.offset = offsets.at(at);
+  check.agreed = agreed;
+  add(graph, std::move(check));
+}
+
+/// AdamW with this gradient, and the count of steps.
+void TestProgram::addUpdate(GraphT &graph, const char *gradient) {
+  std::vector<RangeT> adam = {range("w", D * 4), range(gradient, D * 4), range("w.exp_avg", D * 4),
                               range("w.exp_avg_sq", D * 4)};
   for (const char *name :
        {"decay_factor", "step_size", "sqrt_bias_correction2", "beta2", "one_minus_beta1", "one_minus_beta2", "eps"})
     adam.push_back(range(name, 4));
-  addLaunch(*train, 2, adam, D);
-  addLaunch(*train, 3, {range("steps_seen", 8)}, 1);
-  addOutput(*train, "loss");
-  addOutput(*train, "grad_norm");
+  addLaunch(graph, 2, adam, D);
+  addLaunch(graph, 3, {range("steps_seen", 8)}, 1);
+  addOutput(graph, "loss");
+  addOutput(graph, "grad_norm");
+}
+
+void TestProgram::addTrain() {
+  auto train = std::make_unique<GraphT>();
+  train->name = "train";
+  train->updates_wait = true;
+  addLaunch(*train, 0,
+            {range("x", B * D * 4), range("labels", B * 8), range("w", D * 4), range("loss", 4), range("loss_sum", 4),
+             range("loss_count", 4)},
+            1);
+  addCheck(*train, CheckKind::loss, "loss", "loss", false);
+  addLaunch(
+      *train, 1,
+      {range("x", B * D * 4), range("labels", B * 8), range("w", D * 4), range("grad", D * 4), range("grad_norm", 4)},
+      1);
+  addCheck(*train, CheckKind::gradient, "w", "grad_norm", false);
+  CopyT copy;
+  copy.source = std::make_unique<RangeT>(range("grad", D * 4));
+  copy.target = std::make_unique<RangeT>(range("grad_copy", D * 4));
+  add(*train, std::move(copy));
+  addUpdate(*train, "grad_copy");
   table.graphs.push_back(std::move(train));
+}
+
+void TestProgram::addAllReduce(GraphT &graph, const char *name, uint64_t bytes, uint32_t event) {
+  CollectiveT body;
+  body.source = std::make_unique<RangeT>(range(name, bytes));
+  body.target = std::make_unique<RangeT>(range(name, bytes));
+  body.event = event;
+  body.location = name;
+  add(graph, std::move(body));
+}
+
+void TestProgram::addTrainOfRanks() {
+  auto train = std::make_unique<GraphT>();
+  train->name = "train";
+  train->updates_wait = true;
+  auto waitFor = [&](uint32_t event) {
+    WaitT wait;
+    wait.event = event;
+    add(*train, wait);
+  };
+  addLaunch(*train, 5,
+            {range("x", 4), range("labels", 8), range("w", D * 4), range("loss_sum", 4), range("loss_count", 4),
+             range("grad", D * 4), range("valid_samples", 8)},
+            1);
+  addAllReduce(*train, "grad", D * 4, 0);
+  addAllReduce(*train, "loss_sum", 4, 1);
+  addAllReduce(*train, "loss_count", 4, 2);
+  waitFor(2);
+  waitFor(1);
+  addLaunch(*train, 6, {range("loss_sum", 4), range("loss_count", 4), range("loss", 4)}, 1);
+  addCheck(*train, CheckKind::loss, "loss", "loss", true);
+  waitFor(0);
+  addLaunch(*train, 7, {range("grad", D * 4), range("grad_norm", 4)}, 1);
+  addCheck(*train, CheckKind::gradient, "w", "grad_norm", false);
+  addUpdate(*train, "grad");
+  table.graphs.push_back(std::move(train));
+}
+
+void TestProgram::addEval() {
   auto eval = std::make_unique<GraphT>();
   eval->name = "eval";
-  lossBuffers.push_back(range("valid_samples", 8));
-  addLaunch(*eval, 4, lossBuffers, 1);
-  for (const char *name : {"loss", "loss_sum", "loss_count"})
-    addOutput(*eval, name);
+  addLaunch(*eval, 4,
+            {range("x", 4), range("labels", 8), range("w", D * 4), range("loss", 4), range("loss_sum", 4),
+             range("loss_count", 4), range("valid_samples", 8)},
+            1);
+  if (ranks == 1)
+    addOutput(*eval, "loss");
+  for (const char *name : {"loss_sum", "loss_count"})
+    addOutput(*eval, name, ranks > 1);
   table.graphs.push_back(std::move(eval));
 }
 
@@ -272,10 +363,11 @@ ProgramImage TestProgram::image() {
           kernels,
           std::size(kernels),
           weightsPath.c_str(),
-          hooks};
+          hooks,
+          nullptr};
 }
 
-int TestProgram::run(const std::string &arguments) {
+std::vector<std::string> TestProgram::words(const std::string &arguments) const {
   std::string text = "build/train " + arguments;
   for (size_t at; (at = text.find("{}")) != std::string::npos;)
     text.replace(at, 2, folder);
@@ -283,17 +375,46 @@ int TestProgram::run(const std::string &arguments) {
   std::vector<std::string> words;
   for (std::string word; stream >> word;)
     words.push_back(word);
+  return words;
+}
+
+static int runWords(std::vector<std::string> words, const ProgramImage &image) {
   std::vector<char *> argv;
   for (std::string &word : words)
     argv.push_back(word.data());
   argv.push_back(nullptr);
+  return runMain(static_cast<int>(words.size()), argv.data(), image);
+}
+
+int TestProgram::run(const std::string &arguments) {
   ProgramImage current = image();
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  int status = runMain(static_cast<int>(words.size()), argv.data(), current);
+  int status = runWords(words(arguments), current);
   err = testing::internal::GetCapturedStderr();
   out = testing::internal::GetCapturedStdout();
   return status;
+}
+
+std::vector<int> TestProgram::runRanks(const std::string &arguments, const std::vector<std::string> &changes) {
+  ProgramImage current = image();
+  std::vector<int> statuses(static_cast<size_t>(ranks));
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  ThreadWorld world(ranks);
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < statuses.size(); ++rank)
+    threads.emplace_back([&, rank] {
+      std::unique_ptr<Communicator> communicator = world.communicator(static_cast<int>(rank));
+      ProgramImage mine = current;
+      mine.communicator = communicator.get();
+      statuses[rank] = runWords(words(arguments + (rank < changes.size() ? " " + changes[rank] : "")), mine);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  err = testing::internal::GetCapturedStderr();
+  out = testing::internal::GetCapturedStdout();
+  return statuses;
 }
 
 void TestProgram::writeData(int64_t samples, const std::string &suffix) {

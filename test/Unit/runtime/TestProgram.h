@@ -4,6 +4,10 @@
 //
 // Inputs are x f32[4, 4] and labels i64[4] (0 to 9, -100 ignored). Besides w ("w", also called "tied.w") there are a
 // frozen parameter, a buffer that counts steps, a constant and an empty parameter.
+//
+// For more ranks than one the batch of four is spread over them, as a compiler does it: each computes sums over the
+// samples that it has, an all_reduce adds up those of the loss, and another those of the gradient while the norm's
+// place is cleared. Evaluation leaves its sums to the host (Output.partial).
 #ifndef SCRIMP_TEST_UNIT_RUNTIME_TESTPROGRAM_H
 #define SCRIMP_TEST_UNIT_RUNTIME_TESTPROGRAM_H
 
@@ -23,7 +27,7 @@ class TestProgram {
 public:
   static constexpr int64_t batch = 4, features = 4;
 
-  TestProgram();
+  explicit TestProgram(int ranks = 1);
 
   /// The program, to be changed before it is packed.
   program::ProgramT table;
@@ -38,6 +42,9 @@ public:
   int run(const std::string &arguments);
   std::string out, err; // of the last run
 
+  /// Runs it on a thread for each rank, `changes[r]` added to the arguments of rank r. The exit statuses.
+  std::vector<int> runRanks(const std::string &arguments, const std::vector<std::string> &changes = {});
+
   /// A folder for this test's files, removed with the program.
   std::string folder;
   ~TestProgram();
@@ -47,6 +54,20 @@ public:
   std::string path(const std::string &name) const { return folder + "/" + name; }
 
 private:
+  void addTrain();
+  void addTrainOfRanks();
+  void addEval();
+  void addUpdate(program::GraphT &graph, const char *gradient);
+  void addCheck(program::GraphT &graph, program::CheckKind kind, const char *name, const char *at, bool agreed);
+  void addOutput(program::GraphT &graph, const char *name, bool partial = false);
+  void addAllReduce(program::GraphT &graph, const char *name, uint64_t bytes, uint32_t event);
+  template <typename Body> static void add(program::GraphT &graph, Body body) {
+    auto command = std::make_unique<program::CommandT>();
+    command->body.Set(std::move(body));
+    graph.commands.push_back(std::move(command));
+  }
+  std::vector<std::string> words(const std::string &arguments) const;
+
   uint64_t place(const std::string &name, uint64_t bytes);
   program::RangeT range(const std::string &name, uint64_t bytes) const;
   void addTensor(const char *name, std::vector<int64_t> shape, program::TensorRole role, program::InitKind init,
@@ -54,6 +75,7 @@ private:
   void addScalar(const char *name, DType dtype = DType::f32);
   void addLaunch(program::GraphT &graph, uint32_t kernel, std::vector<program::RangeT> buffers, int64_t units);
 
+  int ranks;
   std::vector<uint64_t> packed;
 };
 
