@@ -63,8 +63,29 @@ LogicalResult CmdProgramOp::verify() {
 SmallVector<RangeAttr> CmdSegmentOp::getRanges() { return {getPlace()}; }
 LogicalResult CmdSegmentOp::verify() { return verifyRanges(*this); }
 
-SmallVector<RangeAttr> CmdTensorOp::getRanges() { return placeOf(getContext(), getType(), getOffset()); }
-LogicalResult CmdTensorOp::verify() { return verifyRanges(*this); }
+SmallVector<RangeAttr> CmdTensorOp::getRanges() {
+  auto type = cast<RankedTensorType>(getType());
+  if (int64_t part = getPartElements(); part > 0)
+    type = RankedTensorType::get({part}, type.getElementType());
+  return placeOf(getContext(), type, getOffset());
+}
+
+LogicalResult CmdTensorOp::verify() {
+  int64_t part = getPartElements(), begin = getBucketOffset();
+  if (part < 0 || begin < 0 || (part == 0 && begin != 0))
+    return emitOpError() << "'" << getName() << "' begins at element " << begin << " of a bucket of which ranks have "
+                         << part;
+  if (failed(verifyRanges(*this)))
+    return failure();
+  if (part == 0)
+    return success();
+  __int128 end = static_cast<__int128>(begin) + cast<RankedTensorType>(getType()).getNumElements();
+  int64_t world = (*this)->getParentOfType<CmdProgramOp>().getWorld();
+  if (end > static_cast<__int128>(part) * world)
+    return emitOpError() << "'" << getName() << "' ends at element " << static_cast<int64_t>(end)
+                         << " of a bucket of which " << world << " ranks have " << part << " each";
+  return success();
+}
 
 SmallVector<RangeAttr> CmdInputOp::getRanges() { return placeOf(getContext(), getType(), getOffset()); }
 LogicalResult CmdInputOp::verify() {

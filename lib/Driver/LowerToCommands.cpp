@@ -23,7 +23,8 @@ private:
   LogicalResult addFunction(func::FuncOp function);
   LogicalResult addArgument(func::FuncOp function, unsigned index);
   void addTensor(StringRef name, ArrayAttr aliases, RankedTensorType type, int64_t offset, StringRef role,
-                 DictionaryAttr init, StringRef reason, ElementsAttr constant = {});
+                 DictionaryAttr init, StringRef reason, ElementsAttr constant = {}, int64_t partElements = 0,
+                 int64_t bucketOffset = 0);
   void addCarried(const CarriedTensor &tensor);
   void takeName(StringRef name) {
     if (!tensorNames.insert(name).second)
@@ -49,7 +50,8 @@ private:
 } // namespace
 
 void CommandLowering::addTensor(StringRef name, ArrayAttr aliases, RankedTensorType type, int64_t offset,
-                                StringRef role, DictionaryAttr init, StringRef reason, ElementsAttr constant) {
+                                StringRef role, DictionaryAttr init, StringRef reason, ElementsAttr constant,
+                                int64_t partElements, int64_t bucketOffset) {
   StringRef kind = constant ? "file" : "zeros";
   double a = 0, b = 0;
   if (init) {
@@ -73,7 +75,7 @@ void CommandLowering::addTensor(StringRef name, ArrayAttr aliases, RankedTensorT
   for (StringRef each : further)
     takeName(each);
   CmdTensorOp::create(builder, module.getLoc(), name, type, offset, role, kind, APFloat(a), APFloat(b), weightsOffset,
-                      builder.getStrArrayAttr(further), reason, constant);
+                      builder.getStrArrayAttr(further), reason, constant, partElements, bucketOffset);
 }
 
 void CommandLowering::addCarried(const CarriedTensor &tensor) {
@@ -138,11 +140,14 @@ LogicalResult CommandLowering::addArgument(func::FuncOp function, unsigned index
     return success();
   }
   int64_t elementBytes = elementBytesOf(type.getElementType());
-  for (MemberAttr member : bucket.getTensors())
+  bool isPart = type.getNumElements() < bucket.getElements();
+  for (MemberAttr member : bucket.getTensors()) {
+    int64_t place = isPart ? offset : offset + member.getOffset() * elementBytes;
     addTensor(member.getName(), member.getAliases(),
-              RankedTensorType::get(member.getShape().asArrayRef(), type.getElementType()),
-              offset + member.getOffset() * elementBytes, role, member.getInit(),
-              member.getReason() ? member.getReason().getValue() : "");
+              RankedTensorType::get(member.getShape().asArrayRef(), type.getElementType()), place, role,
+              member.getInit(), member.getReason() ? member.getReason().getValue() : "", /*constant=*/{},
+              isPart ? type.getNumElements() : 0, isPart ? member.getOffset() : 0);
+  }
   return success();
 }
 

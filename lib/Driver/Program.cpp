@@ -132,7 +132,7 @@ LogicalResult ProgramWriter::write(CmdTensorOp op) {
   tensors.push_back(fb::CreateTensor(builder, text(op.getName()), builder.CreateVector(aliases), dtypeOfTensor(type),
                                      builder.CreateVector(shape), op.getOffset(), *role, *init,
                                      op.getA().convertToDouble(), op.getB().convertToDouble(), weightsOffset,
-                                     text(op.getReason())));
+                                     text(op.getReason()), op.getPartElements(), op.getBucketOffset()));
   return success();
 }
 

@@ -12,6 +12,29 @@ scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64
 
 // -----
 
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64, world = 3 : i64} {
+  // Three ranks have 3 * 4 = 12 elements of the bucket; the tensor is its last six.
+  scrimp.cmd.tensor "w" : tensor<2x3xf32> at 112 "parameter" init "zeros" {aliases = [], reason = "", part_elements = 4 : i64, bucket_offset = 6 : i64}
+  // expected-error@+1 {{'v' ends at element 13 of a bucket of which 3 ranks have 4 each}}
+  scrimp.cmd.tensor "v" : tensor<2x3xf32> at 112 "parameter" init "zeros" {aliases = [], reason = "", part_elements = 4 : i64, bucket_offset = 7 : i64}
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64, world = 3 : i64} {
+  // expected-error@+1 {{range 0, #scrimp.range<116 : 16>, leaves the arena of 128 bytes}}
+  scrimp.cmd.tensor "w" : tensor<1xf32> at 116 "parameter" init "zeros" {aliases = [], reason = "", part_elements = 4 : i64, bucket_offset = 6 : i64}
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64} {
+  // expected-error@+1 {{'w' begins at element 1 of a bucket of which ranks have 0}}
+  scrimp.cmd.tensor "w" : tensor<1xf32> at 0 "parameter" init "zeros" {aliases = [], reason = "", bucket_offset = 1 : i64}
+}
+
+// -----
+
 scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64} {
   scrimp.cmd.kernel @k 1
   scrimp.cmd.graph @train {

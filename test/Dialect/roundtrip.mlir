@@ -280,6 +280,8 @@ scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 256 : i64
   scrimp.cmd.hyperparameter "lr" 1.000000e-03
   // CHECK-NEXT: scrimp.cmd.tensor "w" : tensor<2xf32> at 0 "parameter" init "zeros" {aliases = [], reason = ""}
   scrimp.cmd.tensor "w" : tensor<2xf32> at 0 "parameter" init "zeros" {aliases = [], reason = ""}
+  // CHECK-NEXT: scrimp.cmd.tensor "v" : tensor<2xf32> at 0 "parameter" init "zeros" {aliases = [], bucket_offset = 1 : i64, part_elements = 4 : i64, reason = ""}
+  scrimp.cmd.tensor "v" : tensor<2xf32> at 0 "parameter" init "zeros" {aliases = [], bucket_offset = 1 : i64, part_elements = 4 : i64, reason = ""}
   // CHECK-NEXT: scrimp.cmd.carried "c" : "F32" [1] {aliases = [], bytes = 4 : i64, weights_offset = 0 : i64}
   scrimp.cmd.carried "c" : "F32" [1] {aliases = [], bytes = 4 : i64, weights_offset = 0 : i64}
   // CHECK-NEXT: scrimp.cmd.input "x" : tensor<2xf32> at 64 batch 0

@@ -66,10 +66,15 @@ def Scrimp_CmdSegmentOp : Scrimp_CommandOp<"segment", [HasParent<"CmdProgramOp">
 
 def Scrimp_CmdTensorOp : Scrimp_CommandOp<"tensor", [HasParent<"CmdProgramOp">]> {
   let summary = "A named tensor that lives across steps";
+  let description = [{
+    In a bucket that is shared out: `part_elements` is how many of the bucket's elements each rank has at the offset,
+    `bucket_offset` which of the bucket's elements is the tensor's first.
+  }];
   let arguments = (ins StrAttr:$name, TypeAttrOf<Scrimp_Tensor>:$type, I64Attr:$offset, StrAttr:$role,
                        StrAttr:$init, DefaultValuedAttr<F64Attr, "0.0">:$a, DefaultValuedAttr<F64Attr, "0.0">:$b,
                        OptionalAttr<I64Attr>:$weights_offset, StrArrayAttr:$aliases, StrAttr:$reason,
-                       OptionalAttr<ElementsAttr>:$value);
+                       OptionalAttr<ElementsAttr>:$value, DefaultValuedAttr<I64Attr, "0">:$part_elements,
+                       DefaultValuedAttr<I64Attr, "0">:$bucket_offset);
   let assemblyFormat = "$name `:` $type `at` $offset $role `init` $init attr-dict";
 }
 

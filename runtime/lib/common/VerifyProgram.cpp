@@ -152,27 +152,46 @@ private:
     return ok;
   }
 
-  /// Type, shape and place of anything with elements.
-  void place(const char *what, std::string_view name, DType type, const flatbuffers::Vector<int64_t> *shape,
-             uint64_t offset) {
+  /// How many elements of a known type a shape holds; at most `most` + 1. Negative after a failure.
+  int64_t count(const char *what, std::string_view name, DType type, const flatbuffers::Vector<int64_t> *shape,
+                uint64_t most) {
     if (!aligned(shape))
-      return;
-    if (!isKnown(type))
-      return fail("%s '%.*s' has unknown type %d", what, (int)name.size(), name.data(), (int)type);
-    uint64_t bytes = static_cast<uint64_t>(elementBytes(type));
-    bool empty = false, tooLarge = false;
-    for (int64_t extent : items(shape)) {
-      if (extent < 0)
-        return fail("%s '%.*s' has extent %lld", what, (int)name.size(), name.data(), (long long)extent);
-      empty |= extent == 0;
-      tooLarge |= __builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes) || bytes > largestArena;
-      if (tooLarge)
-        bytes = largestArena;
+      return -1;
+    if (!isKnown(type)) {
+      fail("%s '%.*s' has unknown type %d", what, (int)name.size(), name.data(), (int)type);
+      return -1;
     }
-    if (empty ? offset > program->arena_bytes() : tooLarge || !inArena(offset, bytes))
+    __int128 elements = 1;
+    for (int64_t extent : items(shape)) {
+      if (extent < 0) {
+        fail("%s '%.*s' has extent %lld", what, (int)name.size(), name.data(), (long long)extent);
+        return -1;
+      }
+      elements = std::min<__int128>(elements * extent, static_cast<__int128>(most) + 1);
+    }
+    return static_cast<int64_t>(elements);
+  }
+
+  /// Whether so many elements of a known type, at most 2^49, are there.
+  void inside(const char *what, std::string_view name, DType type, uint64_t elements, uint64_t offset) {
+    if (!inArena(offset, elements * static_cast<uint64_t>(elementBytes(type))))
       fail("%s '%.*s' lies outside the arena", what, (int)name.size(), name.data());
     if (offset % static_cast<uint64_t>(elementBytes(type)))
       fail("%s '%.*s' is not aligned", what, (int)name.size(), name.data());
+  }
+
+  /// Type, shape and place of anything with elements.
+  void place(const char *what, std::string_view name, DType type, const flatbuffers::Vector<int64_t> *shape,
+             uint64_t offset) {
+    int64_t elements = count(what, name, type, shape, largestArena);
+    if (elements >= 0)
+      inside(what, name, type, static_cast<uint64_t>(elements), offset);
+  }
+
+  /// A tensor of a bucket that is shared out: this rank's part is in the arena.
+  void placePart(const Tensor *tensor, std::string_view name) {
+    if (count("tensor", name, tensor->dtype(), tensor->shape(), largestArena) >= 0)
+      inside("tensor", name, tensor->dtype(), std::min(tensor->part_elements(), largestArena + 1), tensor->offset());
   }
 
   void unique(std::string_view name) {
@@ -185,7 +204,10 @@ private:
     unique(name);
     for (const flatbuffers::String *alias : items(tensor->aliases()))
       unique(textOf(alias));
-    place("tensor", name, tensor->dtype(), tensor->shape(), tensor->offset());
+    if (tensor->part_elements())
+      placePart(tensor, name);
+    else
+      place("tensor", name, tensor->dtype(), tensor->shape(), tensor->offset());
     if (tensor->role() > TensorRole::MAX || tensor->role() < TensorRole::MIN)
       fail("tensor '%.*s' has an unknown role", (int)name.size(), name.data());
     if (tensor->init() > InitKind::MAX || tensor->init() < InitKind::MIN)
