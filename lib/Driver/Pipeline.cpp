@@ -38,7 +38,7 @@ void mlir::scrimp::buildGraphPipeline(OpPassManager &manager, const TrainPipelin
   //===-- The training graph --------------------------------------------------------------------------------------===//
   // Evaluation is cloned from the forward graph, so before the backward pass joins it.
   manager.addPass(createDeriveEval());
-  manager.addPass(createMaskEval());
+  manager.addPass(createMaskEval({options.world}));
   manager.addPass(createAutodiff({isScaled}));
   cleanUp(manager);
 

@@ -92,17 +92,41 @@ static Value maskSamples(OpBuilder &builder, Value value, BatchPlacement split, 
 
 namespace {
 struct MaskEval : scrimp::impl::MaskEvalBase<MaskEval> {
+  using MaskEvalBase::MaskEvalBase;
+
   void runOnOperation() override {
-    auto eval = getOperation().lookupSymbol<func::FuncOp>("eval");
-    if (!eval)
+    if (auto eval = getOperation().lookupSymbol<func::FuncOp>("eval")) {
+      BatchAnalysis analysis(eval);
+      exposeQuotient(eval, analysis);
+      SmallVector<Value> sums{outputOf(eval, "loss_sum"), outputOf(eval, "loss_count")};
+      if (!sums[0] || !sums[1])
+        sums = {outputOf(eval, "loss")};
+      mask(eval, analysis, sums);
+    }
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!main || world <= 1)
       return;
-    BatchAnalysis analysis(eval);
+    BatchAnalysis analysis(main);
+    if (analysis.getBatch() % world == 0)
+      return;
+    // The complete sums, whatever follows from them.
+    llvm::SetVector<Value> sums;
+    for (Operation &op : main.getBody().front()) {
+      if (llvm::any_of(op.getResults(), [&](Value v) { return isPartial(analysis, v); }))
+        continue;
+      for (Value operand : op.getOperands())
+        if (analysis.getPlacement(operand).kind != BatchPlacement::Invariant &&
+            (isPartial(analysis, operand) || op.hasTrait<OpTrait::IsTerminator>()) &&
+            analysis.getPlacement(operand).kind != BatchPlacement::Total)
+          sums.insert(operand);
+    }
+    mask(main, analysis, sums.getArrayRef());
+  }
+
+  /// Has what is added up to `sums` be 0 from sample valid_samples on, if all of it is proved to be of single samples.
+  void mask(func::FuncOp function, const BatchAnalysis &analysis, ArrayRef<Value> sums) {
     if (!analysis.getBatch())
       return;
-    exposeQuotient(eval, analysis);
-    SmallVector<Value> sums{outputOf(eval, "loss_sum"), outputOf(eval, "loss_count")};
-    if (!sums[0] || !sums[1])
-      sums = {outputOf(eval, "loss")};
     std::optional<SmallVector<OpOperand *>> summands = findSummands(sums, analysis);
     if (!summands || summands->empty())
       return;
@@ -110,12 +134,13 @@ struct MaskEval : scrimp::impl::MaskEvalBase<MaskEval> {
     auto attributes = builder.getDictionaryAttr(
         {builder.getNamedAttr(ScrimpDialect::kName, builder.getStringAttr("valid_samples")),
          builder.getNamedAttr(ScrimpDialect::kScalar, builder.getStringAttr("valid_samples"))});
-    unsigned position = eval.getNumArguments();
-    (void)eval.insertArgument(position, RankedTensorType::get({}, builder.getI64Type()), attributes, eval.getLoc());
+    unsigned position = function.getNumArguments();
+    (void)function.insertArgument(position, RankedTensorType::get({}, builder.getI64Type()), attributes,
+                                  function.getLoc());
     for (OpOperand *summand : *summands) {
       builder.setInsertionPoint(summand->getOwner());
       summand->set(maskSamples(builder, summand->get(), analysis.getPlacement(summand->get()), analysis.getBatch(),
-                               eval.getArgument(position)));
+                               function.getArgument(position)));
     }
   }
 };

@@ -19,14 +19,14 @@ class RankFunction {
 public:
   RankFunction(func::FuncOp function, const BatchAnalysis &analysis, int64_t world)
       : function(function), block(function.getBody().front()), analysis(analysis), world(world),
-        samples(analysis.getBatch() / world), builder(block.getTerminator()) {}
+        samples(llvm::divideCeil(analysis.getBatch(), world)), full(analysis.getBatch() % world),
+        builder(block.getTerminator()) {}
 
   void build() {
     SmallVector<Operation *> old;
     for (Operation &op : block.without_terminator())
       old.push_back(&op);
-    rank = appendScalar("rank");
-    begin = (GraphExpr(builder, function.getLoc(), rank) * static_cast<double>(samples)).value;
+    takeScalars();
     takeInputs();
     // Outputs are exchanged as soon as they are there.
     llvm::DenseSet<Value> outputs;
@@ -73,6 +73,21 @@ private:
     (void)function.insertArgument(function.getNumArguments(), RankedTensorType::get({}, builder.getI64Type()),
                                   attributes, function.getLoc());
     return function.getArguments().back();
+  }
+
+  /// What the host says of a rank's samples: the first one's place in the batch, which is 0 in the whole, and how many
+  /// there are, which the graph counts from the first of the whole.
+  void takeScalars() {
+    Value valid;
+    for (BlockArgument argument : function.getArguments())
+      if (auto scalar = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ScrimpDialect::kScalar);
+          scalar && scalar.getValue() == "valid_samples")
+        valid = argument;
+    rank = appendScalar("rank");
+    begin = appendScalar("sample_base");
+    wholes[begin] = splatConstant(builder, function.getLoc(), tensorType(begin), 0);
+    if (valid)
+      wholes[valid] = AddOp::create(builder, valid.getLoc(), valid, begin);
   }
 
   /// Each input with samples gets a stand-in of the rank's samples, until the old ops are gone.
@@ -194,13 +209,54 @@ private:
     RankedTensorType type = tensorType(value);
     Value rows = samplesFirst(own, aroundSamples(tensorType(own), split, samples));
     Value all = WaitOp::create(builder, value.getLoc(), AllGatherOp::create(builder, value.getLoc(), rows, world));
+    if (full)
+      all = dropEmptyPlaces(all);
     return samplesBack(all, type, aroundSamples(type, split, analysis.getBatch()));
+  }
+
+  /// Rows [begin, begin + count).
+  Value takeRows(Value rows, int64_t begin, int64_t count) {
+    return SliceOp::create(builder, rows.getLoc(), tensorType(rows).clone({count, shapeOf(rows)[1]}), rows,
+                           ArrayRef<int64_t>{begin, 0}, ArrayRef<int64_t>{1, 1});
+  }
+  Value concat(Value first, Value second) {
+    int64_t count = shapeOf(first)[0] + shapeOf(second)[0];
+    return ConcatOp::create(builder, first.getLoc(), tensorType(first).clone({count, shapeOf(first)[1]}),
+                            ValueRange{first, second}, /*dim=*/0);
+  }
+
+  /// All ranks' rows without the last place of ranks from `full` on, which is empty there.
+  Value dropEmptyPlaces(Value rows) {
+    Location loc = rows.getLoc();
+    RankedTensorType type = tensorType(rows);
+    int64_t ranks = world - full, inside = type.getDimSize(1);
+    Value rest = takeRows(rows, full * samples, ranks * samples);
+    rest = reshapeTo(builder, loc, rest, {ranks, samples * inside});
+    rest = takeColumns(rest, (samples - 1) * inside);
+    return concat(takeRows(rows, 0, full * samples), reshapeTo(builder, loc, rest, {ranks * (samples - 1), inside}));
+  }
+  /// The other way: zeros in the empty places.
+  Value addEmptyPlaces(Value rows) {
+    Location loc = rows.getLoc();
+    RankedTensorType type = tensorType(rows);
+    int64_t ranks = world - full, inside = type.getDimSize(1);
+    Value rest = takeRows(rows, full * samples, ranks * (samples - 1));
+    rest = reshapeTo(builder, loc, rest, {ranks, (samples - 1) * inside});
+    rest = PadOp::create(builder, loc, type.clone({ranks, samples * inside}), rest, ArrayRef<int64_t>{0, 0},
+                         ArrayRef<int64_t>{1, 1}, APFloat(0.0));
+    return concat(takeRows(rows, 0, full * samples), reshapeTo(builder, loc, rest, {ranks * samples, inside}));
+  }
+  Value takeColumns(Value rows, int64_t count) {
+    return SliceOp::create(builder, rows.getLoc(), tensorType(rows).clone({shapeOf(rows)[0], count}), rows,
+                           ArrayRef<int64_t>{0, 0}, ArrayRef<int64_t>{1, 1});
   }
 
   /// The rank's samples of what all ranks have whole.
   Value slice(Value whole, BatchPlacement split) {
     RankedTensorType type = tensorType(whole);
     Value rows = samplesFirst(whole, aroundSamples(type, split, analysis.getBatch()));
+    if (full)
+      rows = addEmptyPlaces(rows);
     Value own = ShardOp::create(builder, whole.getLoc(), rows, rank, world);
     RankedTensorType piece = pieceType(type, split, analysis.getBatch(), samples);
     return samplesBack(own, piece, aroundSamples(piece, split, samples));
@@ -267,7 +323,8 @@ private:
   func::FuncOp function;
   Block &block;
   const BatchAnalysis &analysis;
-  int64_t world, samples;
+  int64_t world, samples; ///< the most that a rank has
+  int64_t full;           ///< ranks that have so many, where not all have; 0: all have
   OpBuilder builder;
   Value rank, begin;
   SmallVector<std::pair<BlockArgument, BlockArgument>> inputs;
@@ -302,9 +359,13 @@ struct Partition : scrimp::impl::PartitionBase<Partition> {
     if (!batch)
       return function.emitError() << "has no input with a batch dimension, so nothing to share out to "
                                   << world.getValue() << " ranks; use --world 1";
-    if (batch % world != 0)
+    if (batch < world)
+      return function.emitError() << "a batch of " << batch << " samples leaves nothing to some of " << world.getValue()
+                                  << " ranks; use a larger one (--dim), or fewer ranks";
+    if (batch % world != 0 && !countsValidSamples(function))
       return function.emitError() << "a batch of " << batch << " samples does not divide into " << world.getValue()
-                                  << " ranks; use a multiple of " << world.getValue() << " (--dim)";
+                                  << " ranks, and the loss is not proved to be a sum over samples; use a multiple of "
+                                  << world.getValue() << " (--dim)";
     for (const BatchAnalysis::Problem &problem : analysis.getProblems())
       return problem.op->emitOpError() << "cannot be shared out to ranks: " << problem.reason;
     if (batchStats.empty())
@@ -316,6 +377,15 @@ struct Partition : scrimp::impl::PartitionBase<Partition> {
                     "--batch-stats per-rank lets each have its own";
     RankFunction(function, analysis, world).build();
     return success();
+  }
+
+  /// Whether the function leaves out places that hold no sample (scrimp-mask-eval).
+  static bool countsValidSamples(func::FuncOp function) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (auto scalar = function.getArgAttrOfType<StringAttr>(i, ScrimpDialect::kScalar))
+        if (scalar.getValue() == "valid_samples")
+          return true;
+    return false;
   }
 
   static bool needsStatistics(Operation &op, const BatchAnalysis &analysis) {

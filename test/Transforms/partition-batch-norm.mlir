@@ -14,7 +14,7 @@
 
 // ERROR:  error: 'scrimp.batch_norm' op takes statistics over the batch, which 2 ranks share: --batch-stats global takes those of all ranks, as one process does, --batch-stats per-rank lets each have its own
 // KIND:   error: batch-stats is 'ours'; there are global and per-rank
-// DIVIDE: error: a batch of 4 samples does not divide into 3 ranks; use a multiple of 3 (--dim)
+// DIVIDE: error: a batch of 4 samples does not divide into 3 ranks, and the loss is not proved to be a sum over samples; use a multiple of 3 (--dim)
 // NONE:   error: a world of 0 ranks; expected at least 1
 func.func @train(%x: tensor<4x3x5xf32> {scrimp.input = 0 : i64, scrimp.name = "x"},
                  %w: tensor<3xf32> {scrimp.name = "w", scrimp.param = "trainable"},

@@ -68,11 +68,9 @@ func.func @pairs(%x: tensor<3x4xf32> {scrimp.input = 1 : i64, scrimp.name = "x"}
 
 // -----
 
-// Draws are those of the whole batch: the rank's samples begin at rank * 2. Statistics of the rank's own are those of rank 0 in
-// the end.
+// Draws are those of the whole batch: the rank's samples begin at sample_base.
 // CHECK-LABEL: func.func @draws(
-// CHECK:      %[[BEGIN:.*]] = scrimp.mul %[[RANK:.*]], %{{.*}} : tensor<i64>
-// CHECK:      %[[BASE:.*]] = scrimp.add %{{.*}}, %[[BEGIN]] : tensor<i64>
+// CHECK-SAME: %[[BASE:[a-z0-9]+]]: tensor<i64> {scrimp.name = "sample_base"
 // CHECK:      scrimp.dropout %{{.*}}, %{{.*}}, %{{.*}}, %[[BASE]] {{.*}} samples = 2 : i64} : tensor<2x3xf32>
 func.func @draws(%x: tensor<4x3xf32> {scrimp.input = 0 : i64, scrimp.name = "x"},
                  %seed: tensor<i64> {scrimp.name = "seed", scrimp.scalar = "seed"},
@@ -82,4 +80,32 @@ func.func @draws(%x: tensor<4x3xf32> {scrimp.input = 0 : i64, scrimp.name = "x"}
   %y = scrimp.dropout %x, %seed, %step, %base {key = 7 : i64, batch_dim = 0 : i64, samples = 4 : i64, p = 0.25 : f64} : tensor<4x3xf32>
   %loss = scrimp.reduce sum, %y [0, 1] : tensor<4x3xf32> -> tensor<f32>
   return %loss : tensor<f32>
+}
+
+// -----
+
+// Three samples on two ranks: the first has two, the second one and an empty place, which loss and gradient leave out. What all
+// need whole is gathered without it.
+// CHECK-LABEL: func.func @uneven(
+// CHECK-SAME: tensor<2x3xf32> {scrimp.input = 0 : i64, scrimp.name = "x"}
+// CHECK-SAME: %[[VALID:[a-z0-9]+]]: tensor<i64> {scrimp.name = "valid_samples"
+// CHECK-SAME: %[[BASE:[a-z0-9]+]]: tensor<i64> {scrimp.name = "sample_base"
+// CHECK-DAG:  %[[END:.*]] = scrimp.add %[[VALID]], %[[BASE]]
+// CHECK-DAG:  scrimp.iota
+// CHECK:      scrimp.compare lt, %{{.*}}, %{{.*}} : tensor<2xi64>
+// CHECK:      %[[ALL:.*]] = scrimp.wait %{{.*}} : tensor<4x3xf32>
+// CHECK:      scrimp.concat
+// CHECK:      tensor<3x3xf32>
+func.func @uneven(%x: tensor<3x3xf32> {scrimp.input = 0 : i64, scrimp.name = "x"},
+                  %valid: tensor<i64> {scrimp.name = "valid_samples", scrimp.scalar = "valid_samples"})
+    -> (tensor<f32> {scrimp.output = "loss"}, tensor<3x3xf32> {scrimp.output = "all"}) {
+  %i = scrimp.iota {dim = 0 : i64} : tensor<3xi64>
+  %v = scrimp.broadcast %valid : tensor<i64> -> tensor<3xi64>
+  %is = scrimp.compare lt, %i, %v : tensor<3xi64> -> tensor<3xi1>
+  %r = scrimp.reshape %is : tensor<3xi1> -> tensor<3x1xi1>
+  %b = scrimp.broadcast %r : tensor<3x1xi1> -> tensor<3x3xi1>
+  %zero = scrimp.constant dense<0.0> : tensor<3x3xf32>
+  %s = scrimp.select %b, %x, %zero : tensor<3x3xf32>
+  %loss = scrimp.reduce sum, %s [0, 1] : tensor<3x3xf32> -> tensor<f32>
+  return %loss, %s : tensor<f32>, tensor<3x3xf32>
 }

@@ -47,11 +47,14 @@ def DeriveEval : Pass<"scrimp-derive-eval", "::mlir::ModuleOp"> {
 }
 
 def MaskEval : Pass<"scrimp-mask-eval", "::mlir::ModuleOp"> {
-  let summary = "Let @eval sum over the first samples of its batch alone";
+  let summary = "Let sums over samples leave out places that hold none";
   let description = [{
     Where the loss (or loss_sum and loss_count) is a sum over samples, as BatchAnalysis proves it, what is summed becomes
     0 from sample `valid_samples` on, a new scalar of @eval: so a last batch that is not full can be evaluated. A loss
     that is one such sum divided by another gives both as loss_sum and loss_count.
+
+    Where `world` ranks do not divide the batch, some have a place more than they have samples: then the outputs of @main leave
+    them out likewise, if all of them are proved to be sums.
 
     Requires: nothing; before parameters become buckets.
     Ensures: with valid_samples = the batch, no value changes; @eval without the scalar is as it was, and good for whole
@@ -59,6 +62,7 @@ def MaskEval : Pass<"scrimp-mask-eval", "::mlir::ModuleOp"> {
     Fails: never.
     Example: test/Transforms/mask-eval.mlir
   }];
+  let options = [Option<"world", "world", "int64_t", "1", "Ranks that share a batch of @main">];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
@@ -179,7 +183,8 @@ def Partition : Pass<"scrimp-partition", "::mlir::ModuleOp"> {
   let summary = "Share the samples of a batch out to ranks";
   let description = [{
     Functions become those of one of `world` ranks, all the same but for the scalar `rank`: inputs hold the rank's samples, rank
-    r's being samples [r * batch / world, (r + 1) * batch / world), and each rank computes what follows from its own. What
+    r's being consecutive ones from the scalar `sample_base` on, and each rank computes what follows from its own. Where ranks do
+    not divide the batch the first have one more, and all have a place for it (scrimp-mask-eval). What
     needs more is exchanged: a sum that others read is added up over the ranks (a count of valid tokens before the samples
     that it weighs, a loss at the end); where an op needs all samples at once, every rank gathers what it reads and computes
     it whole. Of what is the same on all ranks, each takes its samples. Gradients (scrimp.gradient) stay what the rank adds
@@ -191,7 +196,7 @@ def Partition : Pass<"scrimp-partition", "::mlir::ModuleOp"> {
 
     Requires: @train from scrimp-autodiff; before scrimp-optimizer. With one rank nothing changes.
     Ensures: sums differ from those of one process in their order only.
-    Fails: where the batch does not divide; at batch normalisation without a choice; without a batch.
+    Fails: where the batch does not divide and places are not left out; at batch normalisation without a choice; without a batch.
     Example: test/Transforms/partition.mlir
   }];
   let options = [
