@@ -52,6 +52,21 @@ SmallVector<BlockArgument> mlir::scrimp::getOwnArguments(BodyOp body) {
   });
 }
 
+SmallVector<AsyncOp, 1> mlir::scrimp::getEndedOps(Operation *op) {
+  SmallVector<AsyncOp, 1> ended;
+  for (Value operand : op->getOperands())
+    if (auto start = operand.getDefiningOp<AsyncOp>(); start && start.getEnd() == op)
+      ended.push_back(start);
+  return ended;
+}
+
+SmallVector<Value> mlir::scrimp::getHeldOperands(Operation *op) {
+  SmallVector<Value> held(op->getOperands());
+  for (AsyncOp start : getEndedOps(op))
+    llvm::append_range(held, start->getOperands());
+  return held;
+}
+
 bool mlir::scrimp::isProgramConstant(Operation *op) { return op && op->hasTrait<OpTrait::ConstantLike>(); }
 
 static Place lookUp(const llvm::DenseMap<Value, Place> &places, Value value) {
@@ -91,7 +106,8 @@ private:
         Place whole = resolve(op.getOperand(tie->operand));
         if (alias.hasCode() && failed(checkOverwritable(op, tie->operand, whole)))
           return failure();
-        places[result] = {whole.storage, whole.offset + tie->getResultOffset(), bytesOf(result), whole.span};
+        places[result] = {whole.storage, whole.offset + tie->getResultOffset(), bytesOf(result),
+                          whole.span + tie->rankStride * (tie->ranks - 1)};
         if (tie->placed &&
             failed(placeAt(op.getOperand(*tie->placed), {whole.storage, whole.offset + tie->offset, 0}, &op)))
           return failure();
@@ -109,7 +125,7 @@ private:
     if (Operation *producer = root.getDefiningOp(); producer && isStoredConstant(producer))
       return refuse("it is a constant");
     if (place.span)
-      return refuse("it is a piece of what the loop around reads");
+      return refuse("it is a piece of what the loop around reads, or a rank's part of what all hold");
     return success();
   }
 

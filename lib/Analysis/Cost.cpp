@@ -21,5 +21,6 @@ double mlir::scrimp::secondsAlone(Operation *op, const DeviceRates &rates) {
   auto cost = dyn_cast<CostOp>(op);
   if (!cost || isViewLike(op))
     return 0;
-  return rates.launch + std::max(secondsInKernel(op, rates), cost.getMovedBytes() / rates.bytes);
+  return rates.launch + std::max({secondsInKernel(op, rates), cost.getMovedBytes() / rates.bytes,
+                                  cost.getLinkBytes() / rates.link});
 }

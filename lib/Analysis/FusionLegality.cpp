@@ -86,7 +86,7 @@ FusionGroups::FusionGroups(Block &block, const Aliases &aliases) : block(block) 
 }
 
 static void collectReads(Operation *op, const Aliases &aliases, SmallVectorImpl<Place> &reads) {
-  for (Value operand : op->getOperands()) {
+  for (Value operand : getHeldOperands(op)) {
     Operation *source = operand.getDefiningOp();
     if (source && isFreeProducer(source)) {
       collectReads(source, aliases, reads);

@@ -56,6 +56,11 @@ private:
   struct Range {
     int first = -1, last = -1;
   };
+  /// Where `start` ends, which reads the storage until then.
+  struct Hold {
+    Operation *start;
+    int end;
+  };
 
   void addOps(Block &block) {
     for (Operation &op : block) {
@@ -85,6 +90,9 @@ private:
     for (auto [t, op] : llvm::enumerate(use.ops)) {
       if (isViewLike(op))
         continue;
+      for (AsyncOp start : getEndedOps(op))
+        for (Value operand : start->getOperands())
+          holds[aliases.getPlace(operand).storage].push_back({start, static_cast<int>(t)});
       for (Value operand : op->getOperands())
         touch(operand, t, op);
       for (Value result : op->getResults()) // also one that nothing reads
@@ -93,6 +101,18 @@ private:
         for (BlockArgument argument : getOwnArguments(body))
           ranges[aliases.getPlace(argument).storage] = extents.lookup(op);
     }
+  }
+
+  /// Until when `op`, at `t`, needs the storage that it reads, if it is the last to read it; -1: it is not.
+  int getEndOfLastUse(unsigned storage, int t, Operation *op) {
+    int end = t;
+    for (Hold hold : holds.lookup(storage)) {
+      if (hold.start == op)
+        end = hold.end;
+      else if (hold.end > t)
+        return -1;
+    }
+    return ranges[storage].last == t ? end : -1;
   }
 
   void addPersistent(unsigned storage, Segment segment, std::string key) {
@@ -166,8 +186,8 @@ private:
     for (Value candidate : op->getOperands()) {
       Place place = aliases.getPlace(candidate);
       int block = blockOf[place.storage];
-      if (block < 0 || use.transient[block].last != t || use.transient[block].bytes != bytes ||
-          use.transient[block].tenants.back().first == t)
+      if (block < 0 || use.transient[block].last != getEndOfLastUse(place.storage, t, op) ||
+          use.transient[block].bytes != bytes || use.transient[block].tenants.back().first == t)
         continue;
       // Every operand that lies in those bytes must allow it.
       bool legal = true;
@@ -206,8 +226,11 @@ private:
       block = use.transient.size();
       use.transient.push_back({aliases.getStorages()[storage].bytes, t, t, {}});
     }
-    use.transient[block].last = ranges[storage].last;
-    use.transient[block].tenants.push_back({aliases.getStorages()[storage].root, t, ranges[storage].last,
+    int last = ranges[storage].last;
+    for (Hold hold : holds.lookup(storage))
+      last = std::max(last, hold.end);
+    use.transient[block].last = last;
+    use.transient[block].tenants.push_back({aliases.getStorages()[storage].root, t, last,
                                             isGradient[storage] ? Segment::Gradients : Segment::Activations});
     blockOf[storage] = block;
   }
@@ -216,8 +239,9 @@ private:
   const Aliases &aliases;
   int64_t workers;
   MemoryUse use;
-  llvm::DenseMap<Operation *, Range> extents; // positions from an op to the end of its body
-  SmallVector<Range> ranges;                  // by storage
+  llvm::DenseMap<Operation *, Range> extents;           // positions from an op to the end of its body
+  SmallVector<Range> ranges;                            // by storage
+  llvm::DenseMap<unsigned, SmallVector<Hold, 1>> holds; // by storage
   SmallVector<bool> isPersistent, isGradient;
   SmallVector<int> blockOf;
 };

@@ -93,10 +93,11 @@ private:
   friend class FunctionVerifier;
 };
 
-/// Runs one function over the abstract arena.
+/// Runs one function over the abstract arena of one rank.
 class FunctionVerifier {
 public:
-  FunctionVerifier(PlanVerifier &plan, func::FuncOp function) : plan(plan), function(function) {}
+  FunctionVerifier(PlanVerifier &plan, func::FuncOp function, int64_t rank)
+      : plan(plan), function(function), rank(rank) {}
   LogicalResult verify();
 
 private:
@@ -111,6 +112,7 @@ private:
   void carry(BodyOp body, const Twine &when);
   LogicalResult read(Operation &op, Value value);
   LogicalResult checkWrite(Operation &op, Extent extent, const Twine &what, bool isAligned);
+  LogicalResult checkNotBusy(Operation &op, Extent extent, const Twine &what);
   bool isPacked(Value value) const;
 
   int64_t addressOf(Value value) const {
@@ -132,9 +134,18 @@ private:
     return writers.size() - 1;
   }
 
+  /// A value that an op holds which has been started and not ended (AsyncOp).
+  struct Held {
+    Operation *by;
+    Value value;
+    Extent extent;
+  };
+
   PlanVerifier &plan;
   func::FuncOp function;
+  int64_t rank;
   AbstractArena arena;
+  SmallVector<Held> inFlight;
   llvm::DenseMap<Value, int64_t> addresses; // in a body: of the iteration under way
   llvm::DenseMap<Value, int> writerOf;      // of arguments, constants, results of ops with code, carried values
   std::map<std::pair<int64_t, int64_t>, int> initialWriters; // by the extent of what persists
@@ -238,6 +249,21 @@ LogicalResult PlanVerifier::addConstants(Block &block) {
   return success();
 }
 
+/// The ranks that differ in where something lies: the first, the second and the last, whose parts lie farthest.
+static SmallVector<int64_t, 3> getRanksToRun(func::FuncOp function) {
+  int64_t last = 0;
+  function.walk([&](AliasOp op) {
+    for (unsigned r = 0; r < op->getNumResults(); ++r)
+      if (std::optional<Tie> tie = op.getTie(r); tie && tie->rankStride)
+        last = std::max(last, tie->ranks - 1);
+  });
+  SmallVector<int64_t, 3> ranks{0};
+  for (int64_t rank : {std::min<int64_t>(1, last), last})
+    if (rank > ranks.back())
+      ranks.push_back(rank);
+  return ranks;
+}
+
 LogicalResult PlanVerifier::verify() {
   if (failed(readModule()))
     return failure();
@@ -256,8 +282,9 @@ LogicalResult PlanVerifier::verify() {
     return module.emitError() << "'" << sorted.back()->name << "' ends at " << sorted.back()->extent.end
                               << ", inside the bytes of a step's own values, which begin at " << transient.begin;
   for (auto function : module.getOps<func::FuncOp>())
-    if (!function.isExternal() && failed(FunctionVerifier(*this, function).verify()))
-      return failure();
+    for (int64_t rank : function.isExternal() ? SmallVector<int64_t, 3>() : getRanksToRun(function))
+      if (failed(FunctionVerifier(*this, function, rank).verify()))
+        return failure();
   return success();
 }
 
@@ -319,7 +346,8 @@ LogicalResult FunctionVerifier::placeResults(Operation &op) {
 
 /// A view has its place from its operand; what else is tied must have been planned there.
 LogicalResult FunctionVerifier::placeTied(Operation &op, OpResult result, Tie tie) {
-  int64_t whole = addressOf(op.getOperand(tie.operand)), expected = whole + tie.getResultOffset();
+  int64_t whole = addressOf(op.getOperand(tie.operand)),
+          expected = whole + tie.getResultOffset() + rank * tie.rankStride;
   if (isViewLike(&op))
     addresses[result] = expected;
   else if (addresses[result] != expected && bytesOf(result) > 0)
@@ -487,7 +515,22 @@ LogicalResult FunctionVerifier::read(Operation &op, Value value) {
   return success();
 }
 
+/// Whether nothing that has been started still reads or writes there.
+LogicalResult FunctionVerifier::checkNotBusy(Operation &op, Extent extent, const Twine &what) {
+  for (const Held &held : inFlight) {
+    if (!held.extent.overlaps(extent))
+      continue;
+    InFlightDiagnostic diag = op.emitError() << what << " is written over '" << userNameOf(held.value) << "', which '"
+                                             << userNameOf(held.by) << "' holds until it has ended";
+    diag.attachNote(held.by->getLoc()) << "it is started here";
+    return diag;
+  }
+  return success();
+}
+
 LogicalResult FunctionVerifier::checkWrite(Operation &op, Extent extent, const Twine &what, bool isAligned) {
+  if (failed(checkNotBusy(op, extent, what)))
+    return failure();
   if (extent.begin < 0 || extent.end > plan.arenaBytes)
     return op.emitError() << what << " lies at " << extent.begin << " to " << extent.end << " of " << plan.arenaBytes
                           << " bytes";
@@ -508,6 +551,7 @@ LogicalResult FunctionVerifier::run(Operation &op) {
   for (Value operand : op.getOperands())
     if (failed(read(op, operand)))
       return failure();
+  llvm::erase_if(inFlight, [&](const Held &held) { return cast<AsyncOp>(held.by).getEnd() == &op; });
 
   // What the op writes: its results, then its scratch.
   struct Write {
@@ -557,6 +601,10 @@ LogicalResult FunctionVerifier::run(Operation &op) {
     if (i < op.getNumResults())
       writerOf[op.getResult(i)] = writer;
   }
+  if (auto start = dyn_cast<AsyncOp>(op); start && start.getEnd())
+    for (Value value :
+         llvm::concat<Value>(llvm::to_vector_of<Value>(op.getOperands()), llvm::to_vector_of<Value>(op.getResults())))
+      inFlight.push_back({&op, value, extentOf(value)});
   return success();
 }
 

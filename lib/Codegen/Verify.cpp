@@ -3,8 +3,10 @@
 #include "scrimp/Codegen/Verify.h"
 
 #include "scrimp/Analysis/Aliases.h"
+#include "scrimp/Analysis/Collectives.h"
 #include "scrimp/Codegen/LoadedKernels.h"
 #include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Eval/Ranks.h"
 
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -293,6 +295,7 @@ LogicalResult mlir::scrimp::verifyKernels(ModuleOp module, func::FuncOp function
   FailureOr<LoadedKernels> loaded = LoadedKernels::load(kernels, options.cpu);
   if (failed(loaded))
     return failure();
+  EqualRanks ranks(getNumRanks(module));
   Verifier verifier(options, std::move(*loaded));
   for (auto [argument, value] : llvm::zip_equal(function.getArguments(), arguments)) {
     verifier.values[argument] = value;

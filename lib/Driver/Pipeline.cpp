@@ -132,6 +132,7 @@ void mlir::scrimp::buildPlanPipeline(OpPassManager &manager, const TrainPipeline
   PlanMemoryOptions plan;
   plan.workers = options.workers;
   manager.addPass(createPlanMemory(plan));
+  manager.addPass(createVerifyCollectives());
 }
 
 void mlir::scrimp::readOptions(TrainPipelineOptions &pipeline, const CompileOptions &options) {

@@ -48,7 +48,7 @@ private:
 } // namespace
 
 static thread_local Ranks *currentRanks = nullptr;
-static thread_local int64_t current = 0;
+static thread_local int64_t current = 0, equalRanks = 1;
 
 void Ranks::runRank(int64_t rank, llvm::function_ref<LogicalResult(int64_t rank)> evaluate) {
   std::unique_lock lock(mutex);
@@ -125,12 +125,15 @@ LogicalResult mlir::scrimp::evalOnRanks(int64_t world, llvm::function_ref<Logica
 }
 
 FailureOr<RankValues> mlir::scrimp::exchange(Operation *op, int64_t world, const HostTensor &mine) {
-  int64_t running = currentRanks ? currentRanks->size() : 1;
+  int64_t running = currentRanks ? currentRanks->size() : equalRanks;
   if (running != world)
     return op->emitOpError() << "is for " << world << " ranks, but " << running << (running == 1 ? " runs" : " run");
-  if (world == 1)
-    return std::make_shared<const std::vector<HostTensor>>(1, mine);
+  if (!currentRanks)
+    return std::make_shared<const std::vector<HostTensor>>(world, mine);
   return currentRanks->exchange(op, current, mine);
 }
+
+EqualRanks::EqualRanks(int64_t world) : outer(std::exchange(equalRanks, world)) {}
+EqualRanks::~EqualRanks() { equalRanks = outer; }
 
 int64_t mlir::scrimp::currentRank() { return current; }

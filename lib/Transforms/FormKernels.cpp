@@ -163,8 +163,9 @@ static void buildKernel(OpBuilder &builder, ArrayRef<Operation *> ops) {
 static LogicalResult checkOnlyKernels(Block &block) {
   for (Operation &op : block.without_terminator()) {
     auto kernel = dyn_cast<KernelOp>(op);
-    bool isCall = isViewLike(&op) || (kernel && kernel.getKernelFamily() == KernelFamily::Library);
-    if (!isa<KernelRegionOp, BodyOp>(op) && !isCall && !isStoredConstant(&op))
+    bool isCommand = isViewLike(&op) || (kernel && (kernel.getKernelFamily() == KernelFamily::Library ||
+                                                    kernel.getKernelFamily() == KernelFamily::Command));
+    if (!isa<KernelRegionOp, BodyOp>(op) && !isCommand && !isStoredConstant(&op))
       return op.emitError() << "'" << op.getName() << "' has no kernel: it must implement KernelOp, or be lowered "
                             << "before scrimp-form-kernels";
   }

@@ -1,5 +1,7 @@
 // scrimp-schedule: list scheduling for a lower peak, each block by itself. Dependences are those of SSA plus, where
 // bytes are shared (buckets, donated arguments, accumulators), that old contents are read before new ones are written.
+#include "ScheduleOverlap.h"
+
 #include "scrimp/Analysis/MemoryUse.h"
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Transforms/Passes.h"
@@ -92,7 +94,7 @@ private:
     for (auto [i, op] : llvm::enumerate(ops)) {
       if (isViewLike(op) || isProgramConstant(op))
         continue;
-      for (Value operand : op->getOperands()) {
+      for (Value operand : getHeldOperands(op)) {
         Place place = aliases.getPlace(operand);
         auto &runs = storages[place.storage];
         cut(runs, place.offset);
@@ -184,7 +186,7 @@ public:
     for (auto [i, op] : llvm::enumerate(graph.ops)) {
       if (isViewLike(op))
         continue;
-      for (Value value : op->getOperands())
+      for (Value value : getHeldOperands(op))
         addAccess(i, aliases.getPlace(value).storage);
       for (Value value : op->getResults())
         addAccess(i, aliases.getPlace(value).storage);
@@ -307,6 +309,18 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
       }
     }
     apply(graph, best);
+    if (overlap && !keepOrder)
+      overlapBlock(graph, best, aliases);
+  }
+
+  void overlapBlock(const Dependences &graph, ArrayRef<unsigned> order, const Aliases &aliases) {
+    if (llvm::none_of(graph.ops, llvm::IsaPred<AsyncOp>))
+      return;
+    MemoryUse use = computeMemoryUse(getOperation(), aliases, workers);
+    int64_t peak = getPeak(graph.block, use);
+    apply(graph, overlapStarts(graph.block, graph.ops, graph.successors, order, use, aliases));
+    if (getPeak(graph.block, computeMemoryUse(getOperation(), aliases, workers)) > peak)
+      apply(graph, order); // another value had found room in an operand that now is held
   }
 
   void apply(const Dependences &graph, ArrayRef<unsigned> order) {

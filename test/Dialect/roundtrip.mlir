@@ -257,6 +257,23 @@ func.func @structure(%b: tensor<16xf32>, %n: tensor<f64>) {
   return
 }
 
+// CHECK-LABEL: @ranks
+func.func @ranks(%x: tensor<6x2xf32>, %rank: tensor<i64>) {
+  // CHECK-NEXT: %{{.*}} = scrimp.all_reduce sum, %{{[^ ,():]+}} world 3 wire bf16 per_step : tensor<6x2xf32>
+  %all_reduce = scrimp.all_reduce sum, %x world 3 wire bf16 per_step : tensor<6x2xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.reduce_scatter %{{[^ ,():]+}} world 3 wire f16 : tensor<6x2xf32> -> tensor<2x2xf32>
+  %reduce_scatter = scrimp.reduce_scatter %x world 3 wire f16 : tensor<6x2xf32> -> tensor<2x2xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.all_gather %{{[^ ,():]+}} world 3 : tensor<6x2xf32> -> tensor<18x2xf32>
+  %all_gather = scrimp.all_gather %x world 3 : tensor<6x2xf32> -> tensor<18x2xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.collective_broadcast %{{[^ ,():]+}} root 2 world 3 : tensor<6x2xf32>
+  %collective_broadcast = scrimp.collective_broadcast %x root 2 world 3 : tensor<6x2xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.wait %{{[^ ,():]+}} : tensor<6x2xf32>
+  %wait = scrimp.wait %all_reduce : tensor<6x2xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.shard %{{[^ ,():]+}}, %{{[^ ,():]+}} world 3 : tensor<6x2xf32> -> tensor<2x2xf32>
+  %shard = scrimp.shard %x, %rank world 3 : tensor<6x2xf32> -> tensor<2x2xf32>
+  return
+}
+
 // CHECK-LABEL: @bodies
 func.func @bodies(%x: tensor<4x2xf32>, %w: tensor<2xf32>, %s: tensor<f32>, %c: tensor<i1>) {
   // CHECK-NEXT: %{{.*}} = scrimp.accumulate 2 shared(%{{[^ ,():]+}} : tensor<2xf32>) split(%{{[^ ,():]+}} along [0] : tensor<4x2xf32>) init(%{{[^ ,():]+}} : tensor<f32>) {
@@ -296,14 +313,22 @@ scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 256 : i64
     scrimp.cmd.call "gemm" : f32 ints [1, 2] floats [5.000000e-01] [0 : 8, 64 : 8 rank 8, 128 : 8 in host]
     // CHECK-NEXT: scrimp.cmd.call "gemm" : f32 ints [] floats [] [0 : 8] {types = [bf16]}
     scrimp.cmd.call "gemm" : f32 ints [] floats [] [0 : 8] {types = [bf16]}
+    // CHECK-NEXT: scrimp.cmd.collective "all_reduce_sum" : f32 wire bf16 [0 : 8] to [0 : 8] event 1 {seconds = 5.000000e-01 : f64}
+    scrimp.cmd.collective "all_reduce_sum" : f32 wire bf16 [0 : 8] to [0 : 8] event 1 {seconds = 5.000000e-01 : f64}
+    // CHECK-NEXT: scrimp.cmd.collective "broadcast" : f32 root 0 [64 : 8] to [64 : 8] event 0
+    scrimp.cmd.collective "broadcast" : f32 root 0 [64 : 8] to [64 : 8] event 0
+    // CHECK-NEXT: scrimp.cmd.wait event 0
+    scrimp.cmd.wait event 0
+    // CHECK-NEXT: scrimp.cmd.wait event 1
+    scrimp.cmd.wait event 1
     // CHECK-NEXT: scrimp.cmd.copy [0 : 8] to [64 : 8]
     scrimp.cmd.copy [0 : 8] to [64 : 8]
-    // CHECK-NEXT: scrimp.cmd.check_finite "loss" "loss" : f32 at 128
-    scrimp.cmd.check_finite "loss" "loss" : f32 at 128
+    // CHECK-NEXT: scrimp.cmd.check_finite "loss" "loss" : f32 at 128 {agreed}
+    scrimp.cmd.check_finite "loss" "loss" : f32 at 128 {agreed}
     // CHECK-NEXT: scrimp.cmd.repeat 3 index [192 : 8] {
     scrimp.cmd.repeat 3 index [192 : 8] {
-      // CHECK-NEXT: scrimp.cmd.launch @k0 units 2 grain 1 [0 : 8 step [8], 64 : 8]
-      scrimp.cmd.launch @k0 units 2 grain 1 [0 : 8 step [8], 64 : 8]
+      // CHECK-NEXT: scrimp.cmd.launch @k0 units 2 grain 1 [0 : 8 step [8], 64 : 8] {reads = 1 : i64}
+      scrimp.cmd.launch @k0 units 2 grain 1 [0 : 8 step [8], 64 : 8] {reads = 1 : i64}
     // CHECK-NEXT: }
     }
     // CHECK-NEXT: scrimp.cmd.conditional [200 : 1] {

@@ -29,7 +29,7 @@ struct Storage {
 };
 
 /// Where a value lies: `bytes` bytes at `offset` of storage number `storage`; a piece of what a loop splits moves over
-/// `span` bytes more.
+/// `span` bytes more, and so does a rank's part from rank to rank.
 struct Place {
   unsigned storage;
   int64_t offset, bytes, span = 0;
@@ -64,6 +64,12 @@ private:
 
 /// The arguments of a body that have bytes of their own: the number of the iteration, if there is one.
 SmallVector<BlockArgument> getOwnArguments(BodyOp body);
+
+/// The ops that `op` ends.
+SmallVector<AsyncOp, 1> getEndedOps(Operation *op);
+
+/// The values that must keep their contents until `op` has run: its operands, and those of what it ends (AsyncOp).
+SmallVector<Value> getHeldOperands(Operation *op);
 
 /// Whether the op's result is a tensor of the program that is filled before the first step, never by a command.
 bool isProgramConstant(Operation *op);

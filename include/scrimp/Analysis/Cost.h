@@ -12,6 +12,7 @@ struct DeviceRates {
   double kernelFlops = 4e10;                                   // a second, of generated code
   double bytes = 1.5e10;                                       // of memory, a second
   double launch = 2e-6;                                        // seconds of any command
+  double link = 1e10;                                          // bytes a second that a rank sends to others
 
   /// Of products of that element type.
   double getLibraryFlops(Type type) const {
@@ -23,7 +24,8 @@ struct DeviceRates {
 /// Seconds of the op's arithmetic alone, as part of a kernel that runs anyway.
 double secondsInKernel(Operation *op, const DeviceRates &rates);
 
-/// Seconds of the op as a command of its own: a launch, and the longer of arithmetic and memory. 0 without code.
+/// Seconds of the op as a command of its own: a launch, and the longest of arithmetic, memory and link. 0 without code. Of an
+/// op that only starts something (AsyncOp): until it has ended.
 double secondsAlone(Operation *op, const DeviceRates &rates);
 
 } // namespace mlir::scrimp

@@ -36,7 +36,8 @@ bool isPointwiseUse(OpOperand &use);
 /// null if there is none.
 Operation *getPointwiseSource(OpOperand &use);
 
-/// The places that `op` reads, seen through free producers, which its kernel will copy.
+/// The places that `op` reads, seen through free producers, which its kernel will copy; of what ends something (AsyncOp)
+/// also those that are read until then.
 SmallVector<Place> getReads(Operation *op, const Aliases &aliases);
 
 /// A partition of a block's ops into groups that each may become one kernel. An op starts alone; groups stay convex:

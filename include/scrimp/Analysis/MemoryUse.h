@@ -60,7 +60,8 @@ struct MemoryUse {
 
 /// Live ranges under the order of the function's block and of the bodies in it, after the in-place reuse that the alias
 /// model allows. What comes from outside of a body and is read in it lives until the body's end, for the iterations to
-/// come; what is made in the body lives there.
+/// come; what is made in the body lives there. What an op has started (AsyncOp) holds its operands and results until the op
+/// that ends it.
 ///
 /// Which segment: parameters are arguments with scrimp.param, states without scrimp.bucket (running statistics) and
 /// constants; optimizer_state the other states; inputs all other arguments and results with scrimp.output. Of the

@@ -15,6 +15,8 @@ namespace mlir::scrimp {
 /// - whatever an op or the caller reads is what the graph says, byte for byte: nothing was written over it since
 ///   (live ranges, order of reads and updates, results that nobody reads, scratch buffers);
 /// - the same of bodies (BodyOp), of which up to three iterations are run: the second meets what the first has spoilt;
+/// - what an op has started (AsyncOp) is not written over until the op that ends it;
+/// - where a rank's part lies depends on the rank (Tie::rankStride): the first, second and last rank are run;
 /// - a result overlaps an operand of its own op only where the alias model allows it, and no other result or workspace;
 /// - only arguments that the function updates are written, and only in the very bytes of their new value.
 ///

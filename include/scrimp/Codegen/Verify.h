@@ -31,6 +31,7 @@ SmallVector<HostTensor> makeRandomArguments(func::FuncOp function, uint64_t seed
 ///     rounding the operands otherwise would change (integers exactly);
 ///   - give the same bits when its units are cut into ranges run in another order, and when a result takes the bytes of
 ///     an operand it may overwrite.
+/// Of a program of many ranks one is evaluated, and all others taken for the same (EqualRanks).
 /// `module` holds `function`; emitKernels has been run on it and gave `kernels`. Fails after an error at the first op
 /// that differs, which names the op, the element and both values. `results` are the function's.
 LogicalResult verifyKernels(ModuleOp module, func::FuncOp function, ModuleOp kernels, ArrayRef<HostTensor> arguments,

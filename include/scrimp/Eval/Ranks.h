@@ -16,6 +16,18 @@ using RankValues = std::shared_ptr<const std::vector<HostTensor>>;
 /// Fails if one fails, or, after an error that names both places, if two wait in different ops or one has ended.
 LogicalResult evalOnRanks(int64_t world, llvm::function_ref<LogicalResult(int64_t rank)> evaluate);
 
+/// As long as this lives, evaluation on this thread is that of rank 0 of `world`, all of which give to collectives what this
+/// one gives.
+class EqualRanks {
+public:
+  explicit EqualRanks(int64_t world);
+  ~EqualRanks();
+  EqualRanks(const EqualRanks &) = delete;
+
+private:
+  int64_t outer;
+};
+
 /// For the `eval` of a collective of `world` ranks: gives this rank's operand to the others and returns those of all.
 /// On one rank, and outside of evalOnRanks, that is the operand itself. Fails after an error at `op` if there are not
 /// as many ranks, or if another rank has failed.

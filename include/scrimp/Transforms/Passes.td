@@ -384,6 +384,10 @@ def Schedule : Pass<"scrimp-schedule", "::mlir::func::FuncOp"> {
     An op that means an argument's old contents is moved before the update if the given order has it after. Each body
     is ordered by itself, for the peak while it runs.
 
+    Then what only starts something (AsyncOp) moves up to where its operands are known and the op that ends it down to the
+    first reader, so that what lies between runs meanwhile: each as far as the peak does not rise, and never before
+    what is needed earlier has started.
+
     Requires: one block a function.
     Ensures: the peak (the largest live set, as scrimp-plan-memory counts it) is not higher than before, unless the
     given order was not legal.
@@ -392,9 +396,25 @@ def Schedule : Pass<"scrimp-schedule", "::mlir::func::FuncOp"> {
   }];
   let options = [
     Option<"keepOrder", "keep-order", "bool", "false", "Change no more of the order than makes it legal">,
+    Option<"overlap", "overlap", "bool", "true", "Start early what runs beside other ops, and wait for it late">,
     Option<"workers", "workers", "int64_t", "1", "The most threads that will run the program: what scratch is measured with">
   ];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
+def VerifyCollectives : Pass<"scrimp-verify-collectives", "::mlir::ModuleOp"> {
+  let summary = "Prove that all ranks run the same collectives in the same order";
+  let description = [{
+    All ranks run one program of static shapes. So they meet in every collective unless one stands where not every rank
+    comes: in a body that may not run. Where one may end its step early (scrimp.check_finite, the loss), the runtime has
+    all agree on it, unless the value is the same on all ranks: what a collective gives to all is, and what is computed
+    from such values alone.
+
+    Ensures: all collectives and parts (scrimp.shard) are for one number of ranks, parts are chosen by the number of the
+    rank, and everything that is started is waited for.
+    Fails: with an error at the op that does not hold to it.
+    Example: test/Transforms/verify-collectives-errors.mlir
+  }];
 }
 
 def PlanMemory : Pass<"scrimp-plan-memory", "::mlir::ModuleOp"> {

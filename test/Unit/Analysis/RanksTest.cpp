@@ -15,6 +15,7 @@ namespace {
 struct RanksTest : testing::Test {
   RanksTest() {
     context.loadDialect<ScrimpDialect, func::FuncDialect>();
+    context.printOpOnDiagnostic(false);
     context.getDiagEngine().registerHandler([&](Diagnostic &diagnostic) {
       messages.push_back(diagnostic.str());
       for (Diagnostic &note : diagnostic.getNotes())

