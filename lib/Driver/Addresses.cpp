@@ -13,7 +13,7 @@ FailureOr<Addresses> Addresses::compute(func::FuncOp function) {
     auto offset = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), ScrimpDialect::kOffset);
     if (!offset)
       return function.emitError() << "argument " << argument.getArgNumber() << " has no place; run scrimp-plan-memory";
-    result.addresses[argument] = {offset.getInt(), {}};
+    result.addresses[argument] = {offset.getInt()};
   }
   if (failed(result.addBlock(function.getBody().front(), 0)))
     return failure();
@@ -31,6 +31,7 @@ LogicalResult Addresses::addBlock(Block &block, unsigned loops) {
       if (std::optional<Tie> tie = getViewTie(result)) {
         address = lookUp(op.getOperand(tie->operand));
         address.offset += tie->getResultOffset();
+        address.rankStride += tie->rankStride;
       } else {
         address.offset = offsets[result.getResultNumber()];
       }
@@ -48,7 +49,7 @@ LogicalResult Addresses::addBody(BodyOp body, unsigned loops) {
   if (!own || static_cast<size_t>(own.size()) != arguments.size())
     return body.emitError() << "has no place for the number of its iteration; run scrimp-plan-memory";
   for (auto [argument, offset] : llvm::zip(arguments, own.asArrayRef()))
-    addresses[argument] = {offset, {}};
+    addresses[argument] = {offset};
   for (BlockArgument argument : body.getBodyBlock().getArguments()) {
     BodyArgument means = body.getBodyArgument(argument.getArgNumber());
     if (means.kind == BodyArgument::Index)
@@ -75,5 +76,6 @@ RangeAttr Addresses::get(Value value, unsigned loops) const {
   SmallVector<int64_t> strides(ArrayRef(address.strides));
   if (!strides.empty())
     strides.resize(loops, 0);
-  return RangeAttr::get(value.getContext(), address.offset, bytesOf(value), strides);
+  return RangeAttr::get(value.getContext(), address.offset, bytesOf(value), strides, address.rankStride,
+                        MemorySpace::device);
 }

@@ -19,15 +19,16 @@ public:
   /// The bytes of a value for a command inside `loops` loops. The value is one of the function; any other ends the
   /// program.
   RangeAttr get(Value value, unsigned loops) const;
-  /// Where a value lies that no loop moves.
+  /// Where a value lies that no loop and no rank moves.
   int64_t getOffset(Value value) const { return lookUp(value).offset; }
 
 private:
   /// `strides`: bytes per iteration of each loop around the value, outermost first; where it is shorter than there are
-  /// loops, the inner ones do not move it.
+  /// loops, the inner ones do not move it. `rankStride`: bytes per rank.
   struct Address {
     int64_t offset = 0;
-    SmallVector<int64_t, 2> strides;
+    SmallVector<int64_t, 2> strides = {};
+    int64_t rankStride = 0;
   };
 
   LogicalResult addBlock(Block &block, unsigned loops);

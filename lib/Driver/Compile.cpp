@@ -475,6 +475,7 @@ static FailureOr<ProgramOptions> programOptionsOf(const Compilation &compilation
   result.optimizer = options.optimizer;
   result.hyperparameters = hyperparameterDefaults(options);
   result.workers = workersOf(options);
+  result.world = options.world;
   result.rates = compilation.rates;
   result.carried = compilation.carried;
   return result;

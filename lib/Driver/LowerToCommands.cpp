@@ -4,6 +4,7 @@
 
 #include "Addresses.h"
 #include "scrimp/Analysis/Aliases.h"
+#include "scrimp/Analysis/Collectives.h"
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringSet.h"
@@ -16,7 +17,8 @@ namespace {
 class CommandLowering {
 public:
   CommandLowering(ModuleOp module, const ProgramOptions &options)
-      : module(module), options(options), builder(module.getContext()) {}
+      : module(module), options(options), world(std::max(options.world, getNumRanks(module))),
+        builder(module.getContext()) {}
   FailureOr<OwningOpRef<ModuleOp>> lower();
 
 private:
@@ -33,10 +35,13 @@ private:
   LogicalResult addOps(Block &block, const Addresses &addresses, unsigned loops);
   LogicalResult addBody(BodyOp body, const Addresses &addresses, unsigned loops);
   LogicalResult addCommand(Operation &op, const Addresses &addresses, unsigned loops);
+  FloatAttr secondsAttr(Operation &op);
+  int64_t takeEvent(Operation &op);
   void addCheck(StringRef kind, StringRef name, Value value, const Addresses &addresses);
 
   ModuleOp module;
   const ProgramOptions &options;
+  int64_t world;     // ranks
   OpBuilder builder; // at the end of the tables
   OpBuilder commands{builder.getContext()};
   llvm::StringSet<> tensorNames, kernels;
@@ -46,6 +51,8 @@ private:
   Operation *lossOp = nullptr; // of the function under way
   Value loss;
   bool updatesSomething = false;
+  SmallVector<Operation *> events;          // what each one is busy with; null: free
+  std::optional<RankInvariance> invariance; // of the function under way; none for one rank
 };
 } // namespace
 
@@ -160,6 +167,24 @@ static bool isTied(OpOperand &operand) {
          });
 }
 
+FloatAttr CommandLowering::secondsAttr(Operation &op) {
+  return options.rates ? builder.getF64FloatAttr(secondsAlone(&op, *options.rates)) : FloatAttr();
+}
+
+/// The number of what the op starts, the lowest that is free from there to its end, or of what it ends.
+int64_t CommandLowering::takeEvent(Operation &op) {
+  for (AsyncOp start : getEndedOps(&op)) {
+    auto busy = llvm::find(events, start.getOperation());
+    *busy = nullptr;
+    return busy - events.begin();
+  }
+  auto free = llvm::find(events, nullptr);
+  if (free == events.end())
+    free = events.insert(events.end(), nullptr);
+  *free = &op;
+  return free - events.begin();
+}
+
 LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addresses, unsigned loops) {
   SmallVector<Attribute> buffers, types;
   auto add = [&](Value value) {
@@ -171,13 +196,19 @@ LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addres
   for (OpOperand &operand : op.getOpOperands())
     if (!isCall || !isTied(operand)) // the library updates its result
       add(operand.get());
+  int64_t reads = buffers.size(); // what it updates in place it writes as a result
   for (Value value : op.getResults())
     add(value);
   if (auto workspace = op.getAttrOfType<DenseI64ArrayAttr>(ScrimpDialect::kWorkspace))
     for (auto [offset, type] : llvm::zip_equal(workspace.asArrayRef(), getWorkspaceTypes(&op, options.workers)))
       buffers.push_back(RangeAttr::get(op.getContext(), offset, bytesOf(type)));
   ArrayAttr bufferAttr = builder.getArrayAttr(buffers);
-  FloatAttr seconds = options.rates ? builder.getF64FloatAttr(secondsAlone(&op, *options.rates)) : FloatAttr();
+  if (kernel && kernel.getKernelFamily() == KernelFamily::Command) {
+    SmallVector<RangeAttr> ranges(llvm::map_range(buffers, [](Attribute range) { return cast<RangeAttr>(range); }));
+    kernel.buildCommand(commands, ranges, takeEvent(op), secondsAttr(op));
+    return success();
+  }
+  FloatAttr seconds = secondsAttr(op);
   if (isCall) {
     LibraryCall call = kernel.getLibraryCall();
     // The library counts in 32 bits.
@@ -193,7 +224,7 @@ LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addres
       return isa<FloatType>(element) && element != sums;
     });
     CmdCallOp::create(commands, op.getLoc(), call.function, sums, call.ints, call.floats, bufferAttr, seconds,
-                      isNarrow ? builder.getArrayAttr(types) : nullptr);
+                      isNarrow ? builder.getArrayAttr(types) : nullptr, reads);
     return success();
   }
   auto symbol = op.getAttrOfType<StringAttr>(ScrimpDialect::kSymbol);
@@ -203,7 +234,7 @@ LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addres
     CmdKernelOp::create(builder, module.getLoc(), symbol.getValue(), buffers.size());
   CmdLaunchOp::create(commands, op.getLoc(), symbol.getValue(),
                       op.getAttrOfType<IntegerAttr>(ScrimpDialect::kUnits).getInt(),
-                      op.getAttrOfType<IntegerAttr>(ScrimpDialect::kGrain).getInt(), bufferAttr, seconds);
+                      op.getAttrOfType<IntegerAttr>(ScrimpDialect::kGrain).getInt(), bufferAttr, seconds, reads);
   return success();
 }
 
@@ -224,7 +255,7 @@ LogicalResult CommandLowering::addBody(BodyOp body, const Addresses &addresses, 
 
 void CommandLowering::addCheck(StringRef kind, StringRef name, Value value, const Addresses &addresses) {
   CmdCheckFiniteOp::create(commands, value.getLoc(), kind, name, tensorType(value).getElementType(),
-                           addresses.getOffset(value));
+                           addresses.getOffset(value), /*agreed=*/invariance && invariance->isInvariant(value));
 }
 
 LogicalResult CommandLowering::addOps(Block &block, const Addresses &addresses, unsigned loops) {
@@ -260,6 +291,8 @@ LogicalResult CommandLowering::addFunction(func::FuncOp function) {
   FailureOr<Addresses> addresses = Addresses::compute(function);
   if (failed(addresses))
     return failure();
+  if (world > 1)
+    invariance.emplace(function);
   Block &block = function.getBody().front();
   SmallVector<std::pair<StringRef, Value>> outputs;
   lossOp = nullptr;
@@ -309,11 +342,11 @@ FailureOr<OwningOpRef<ModuleOp>> CommandLowering::lower() {
   OwningOpRef<ModuleOp> result = ModuleOp::create(loc);
   builder.setInsertionPointToEnd(result->getBody());
   SmallVector<StringRef> features(options.cpu.features.begin(), options.cpu.features.end());
-  auto program = CmdProgramOp::create(builder, loc, options.model, llvm::xxh3_64bits(text), number("arena_bytes"),
-                                      number("alignment"), options.optimizer, /*batch=*/1, /*tokens_per_sample=*/0,
-                                      options.workers, /*weights_bytes=*/0, /*eval_drops_partial=*/!evalMasks,
-                                      module->getAttrOfType<ArrayAttr>(ScrimpDialect::kUnusedInputs),
-                                      builder.getStringAttr(options.cpu.name), builder.getStrArrayAttr(features));
+  auto program = CmdProgramOp::create(
+      builder, loc, options.model, llvm::xxh3_64bits(text), number("arena_bytes"), number("alignment"),
+      options.optimizer, /*batch=*/1, /*tokens_per_sample=*/0, options.workers, /*weights_bytes=*/0,
+      /*eval_drops_partial=*/!evalMasks, module->getAttrOfType<ArrayAttr>(ScrimpDialect::kUnusedInputs),
+      builder.getStringAttr(options.cpu.name), builder.getStrArrayAttr(features), world);
   builder.setInsertionPointToEnd(&program.getBody().emplaceBlock());
   for (auto segment : plan.getAs<ArrayAttr>("segments").getAsRange<DictionaryAttr>())
     CmdSegmentOp::create(builder, loc, segment.getAs<StringAttr>("name").getValue(),
@@ -331,7 +364,8 @@ FailureOr<OwningOpRef<ModuleOp>> CommandLowering::lower() {
            << "two tensors are named '" << repeated << "': one of the model, one that belongs to training (optimizer "
            << "state takes its parameter's name and adds to it); rename it in the model";
   // A step of a model without batched data counts as one sample.
-  program.setBatch(std::max<int64_t>(batch, 1));
+  // Inputs hold one rank's samples.
+  program.setBatch(std::max<int64_t>(batch, 1) * world);
   program.setTokensPerSample(tokensPerSample);
   program.setWeightsBytes(storedBytes);
   if (failed(verify(*result)))

@@ -167,7 +167,8 @@ FailureOr<Offset<fb::Command>> ProgramWriter::writeCommand(Operation &op) {
   if (auto launch = dyn_cast<CmdLaunchOp>(op))
     return command(fb::CommandBody::Launch,
                    fb::CreateLaunch(builder, kernelIndices.lookup(launch.getKernel()), ranges(launch.getBuffers()),
-                                    launch.getUnits(), launch.getGrain(), location(op), secondsOf(launch.getSeconds())));
+                                    launch.getUnits(), launch.getGrain(), location(op), secondsOf(launch.getSeconds()),
+                                    launch.getReads()));
   if (auto call = dyn_cast<CmdCallOp>(op)) {
     auto ints = builder.CreateVector(call.getInts().data(), call.getInts().size());
     auto floats = builder.CreateVector(call.getFloats().data(), call.getFloats().size());
@@ -178,7 +179,7 @@ FailureOr<Offset<fb::Command>> ProgramWriter::writeCommand(Operation &op) {
     return command(fb::CommandBody::Call,
                    fb::CreateCall(builder, text(call.getFunction()), ranges(call.getBuffers()), ints, floats,
                                   dtypeOfTensor(call.getType()), location(op), secondsOf(call.getSeconds()),
-                                  builder.CreateVector(types)));
+                                  builder.CreateVector(types), call.getReads()));
   }
   if (auto copy = dyn_cast<CmdCopyOp>(op))
     return command(fb::CommandBody::Copy, fb::CreateCopy(builder, range(copy.getSource()), range(copy.getTarget())));
@@ -188,8 +189,21 @@ FailureOr<Offset<fb::Command>> ProgramWriter::writeCommand(Operation &op) {
       return failure();
     return command(fb::CommandBody::CheckFinite,
                    fb::CreateCheckFinite(builder, *kind, text(check.getName()), dtypeOfTensor(check.getType()),
-                                         check.getOffset()));
+                                         check.getOffset(), check.getAgreed()));
   }
+  if (auto collective = dyn_cast<CmdCollectiveOp>(op)) {
+    FailureOr<fb::CollectiveKind> kind = enumOf(&op, collective.getKind(), fb::EnumNameCollectiveKind);
+    if (failed(kind))
+      return failure();
+    Type type = collective.getType();
+    return command(fb::CommandBody::Collective,
+                   fb::CreateCollective(builder, *kind, range(collective.getSource()), range(collective.getTarget()),
+                                        dtypeOf(type), dtypeOf(collective.getWire().value_or(type)),
+                                        collective.getRoot().value_or(0), collective.getEvent(), location(op),
+                                        secondsOf(collective.getSeconds())));
+  }
+  if (auto wait = dyn_cast<CmdWaitOp>(op))
+    return command(fb::CommandBody::Wait, fb::CreateWait(builder, wait.getEvent()));
   if (auto repeat = dyn_cast<CmdRepeatOp>(op)) {
     FailureOr<Commands> inner = writeCommands(repeat.getBody().front());
     if (failed(inner))
@@ -227,7 +241,8 @@ LogicalResult ProgramWriter::write(CmdGraphOp op) {
   std::vector<Offset<fb::Output>> outputs;
   for (auto output : op.getBody().front().getOps<CmdOutputOp>())
     outputs.push_back(
-        fb::CreateOutput(builder, text(output.getName()), dtypeOfTensor(output.getType()), output.getOffset()));
+        fb::CreateOutput(builder, text(output.getName()), dtypeOfTensor(output.getType()), output.getOffset(),
+                         output.getPartial()));
   graphs.push_back(
       fb::CreateGraph(builder, text(op.getSymName()), *commands, builder.CreateVector(outputs), op.getUpdatesWait()));
   return success();
@@ -269,7 +284,7 @@ FailureOr<Program> ProgramWriter::write(CmdProgramOp op) {
                         builder.CreateVector(kernels), builder.CreateVector(hyperparameters), text(op.getOptimizer()),
                         op.getBatch(), op.getTokensPerSample(), op.getWorkers(), op.getWeightsBytes(),
                         op.getEvalDropsPartial(), builder.CreateVector(carried), texts(op.getUnusedInputsAttr()),
-                        text(op.getCpu().value_or("")), texts(op.getCpuFeaturesAttr()));
+                        text(op.getCpu().value_or("")), texts(op.getCpuFeaturesAttr()), op.getWorld());
   builder.Finish(root, fb::ProgramIdentifier());
   program.bytes.assign(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
   return std::move(program);
