@@ -80,6 +80,7 @@ FusionGroups::FusionGroups(Block &block, const Aliases &aliases) : block(block) 
   for (Operation &op : block) {
     position[&op] = members.size();
     groupOf[&op] = members.size();
+    reach.push_back(members.size());
     members.push_back({&op});
   }
   collectUpdates(aliases);
@@ -132,7 +133,11 @@ bool FusionGroups::mayFuse(Operation *producer, Operation *consumer) const {
 }
 
 bool FusionGroups::pathLeavesAndReturns(unsigned from, unsigned to) const {
+  // A path leads from an op to later ones, or back within a group that it enters. So what lies behind all groups that
+  // reach over the end of `to`, one after the other, cannot lead into it.
   unsigned last = position.lookup(members[to].back());
+  while (reach[last] > last)
+    last = reach[last];
   SmallVector<unsigned> worklist;
   llvm::SmallDenseSet<unsigned> seen{from};
   auto follow = [&](unsigned group, bool mayReach) {
@@ -144,7 +149,6 @@ bool FusionGroups::pathLeavesAndReturns(unsigned from, unsigned to) const {
         unsigned next = groupOf.lookup(inBlock);
         if (next == to && !mayReach)
           return true;
-        // A group that begins after `to` ends cannot lead into it.
         if (next != to && position.lookup(members[next].front()) <= last && seen.insert(next).second)
           worklist.push_back(next);
       }
@@ -167,4 +171,7 @@ void FusionGroups::fuse(Operation *a, Operation *b) {
   llvm::append_range(members[to], members[from]);
   members[from].clear();
   llvm::sort(members[to], [&](Operation *x, Operation *y) { return position.lookup(x) < position.lookup(y); });
+  unsigned last = position.lookup(members[to].back());
+  for (unsigned i = position.lookup(members[to].front()); reach[i] < last; ++i)
+    reach[i] = last;
 }

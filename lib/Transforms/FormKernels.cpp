@@ -48,7 +48,8 @@ struct Node {
 };
 } // namespace
 
-/// The nodes that define what `op` reads, seen through free producers, which are copied.
+/// The nodes that define what `op` reads. A kernel copies free producers, stored or not, so it waits for what these read:
+/// waiting for a stored one, it might wait for itself.
 static void collectSources(Operation *op, const DenseMap<Operation *, unsigned> &nodeOf,
                            llvm::SetVector<unsigned> &out) {
   for (Value operand : op->getOperands()) {
@@ -56,9 +57,8 @@ static void collectSources(Operation *op, const DenseMap<Operation *, unsigned> 
     if (!source)
       continue;
     auto node = nodeOf.find(source);
-    if (node != nodeOf.end())
+    if (node != nodeOf.end() && !(becomesKernel(op) && isFreeProducer(source)))
       out.insert(node->second);
-    // A stored free producer is read by non-kernels and copied by kernels: they wait for it in vain, but harmlessly.
     else
       collectSources(source, nodeOf, out);
   }

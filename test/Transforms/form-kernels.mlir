@@ -153,3 +153,43 @@ func.func @body(%x: tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   }
   return %y#0, %y#1 : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// The second select waits for the mask, through a view that comes after both; its kernel makes the product, for which the
+// first select waits. So mask and first select stay apart.
+// CHECK-LABEL: @kernels_would_wait_for_each_other
+// CHECK: %[[M:.+]] = scrimp.kernel(%arg2, %arg3) : {{.*}} -> tensor<2xi1> {
+// CHECK: %[[V:.+]] = scrimp.reshape %[[M]]
+// CHECK: %[[P:.+]]:2 = scrimp.kernel(%arg0, {{.*}}%[[V]]{{.*}}) : {{.*}} -> (tensor<2x12xf32>, tensor<2x12xf32>) {
+// CHECK: %[[R:.+]] = scrimp.kernel(%[[P]]#0) : (tensor<2x12xf32>) -> tensor<2xf32> {
+// CHECK: %[[S:.+]] = scrimp.kernel({{.*}}%[[R]]{{.*}}) : {{.*}} -> tensor<2xf32> {
+// CHECK: return %[[S]], %[[P]]#1
+func.func @kernels_would_wait_for_each_other(%a: tensor<2x12xf32>, %b: tensor<2x12xf32>, %p: tensor<2xi64>, %q: tensor<2xi64>) -> (tensor<2xf32>, tensor<2x12xf32>) {
+  %z = scrimp.constant dense<0.0> : tensor<2x12xf32>
+  %z2 = scrimp.constant dense<0.0> : tensor<2xf32>
+  %0 = scrimp.mul %a, %a : tensor<2x12xf32>
+  %1 = scrimp.mul %0, %b : tensor<2x12xf32>
+  %2 = scrimp.reduce min, %0 [1] : tensor<2x12xf32> -> tensor<2xf32>
+  %mask = scrimp.compare lt, %p, %q : tensor<2xi64> -> tensor<2xi1>
+  %3 = scrimp.select %mask, %2, %z2 : tensor<2xf32>
+  %view = scrimp.reshape %mask : tensor<2xi1> -> tensor<2x1xi1>
+  %wide = scrimp.broadcast %view : tensor<2x1xi1> -> tensor<2x12xi1>
+  %4 = scrimp.select %wide, %1, %z : tensor<2x12xf32>
+  return %3, %4 : tensor<2xf32>, tensor<2x12xf32>
+}
+
+// -----
+
+// The wide value is stored for the view; the product, which shares the kernel of what it widens, does not wait for that.
+// CHECK-LABEL: @stored_and_copied
+// CHECK: %[[K:.+]]:2 = scrimp.kernel(%arg0) : (tensor<2x4xf16>) -> (tensor<2x4xf16>, tensor<2x4xf32>) {
+// CHECK: %[[W:.+]] = scrimp.kernel(%[[K]]#0) : (tensor<2x4xf16>) -> tensor<2x4xf32> {
+// CHECK: scrimp.reshape %[[W]]
+func.func @stored_and_copied(%x: tensor<2x4xf16>) -> (tensor<8xf32>, tensor<2x4xf32>) {
+  %0 = scrimp.tanh %x : tensor<2x4xf16>
+  %1 = scrimp.cast %0 : tensor<2x4xf16> -> tensor<2x4xf32>
+  %2 = scrimp.mul %1, %1 : tensor<2x4xf32>
+  %3 = scrimp.reshape %1 : tensor<2x4xf32> -> tensor<8xf32>
+  return %3, %2 : tensor<8xf32>, tensor<2x4xf32>
+}

@@ -77,6 +77,7 @@ private:
   DenseMap<Operation *, SmallVector<Operation *>> readersBefore, updatesAfter;
   DenseMap<Operation *, unsigned> groupOf, position;
   std::vector<SmallVector<Operation *, 1>> members;
+  std::vector<unsigned> reach; ///< by position: where the last group ends that begins there or before
 };
 
 } // namespace mlir::scrimp
