@@ -46,13 +46,42 @@ OpSet addBetween(Block &block, const OpSet &ops) {
   return all;
 }
 
+/// The ops that update accumulators and states: what depends on these and is for their new values alone. It is computed in
+/// their bytes, so no loop of its own can give it.
+OpSet findUpdates(Block &block) {
+  auto body = dyn_cast<BodyOp>(block.getParentOp());
+  auto function = dyn_cast<func::FuncOp>(block.getParentOp());
+  llvm::DenseSet<Value> dependent;
+  for (BlockArgument argument : block.getArguments())
+    if (body ? body.getBodyArgument(argument.getArgNumber()).kind == BodyArgument::Carried
+             : function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kState) != nullptr)
+      dependent.insert(argument);
+  for (Operation &op : block.without_terminator())
+    if (llvm::any_of(op.getOperands(), [&](Value v) { return dependent.contains(v); }))
+      dependent.insert(op.result_begin(), op.result_end());
+  OpSet updates;
+  for (Operation &op : llvm::reverse(block.without_terminator()))
+    if (llvm::any_of(op.getResults(), [&](Value v) { return dependent.contains(v); }) &&
+        llvm::all_of(op.getUses(), [&](OpOperand &use) {
+          return updates.contains(use.getOwner()) ||
+                 (use.getOwner() == block.getTerminator() &&
+                  (body || function.getResultAttr(use.getOperandNumber(), ScrimpDialect::kUpdates)));
+        }))
+      updates.insert(&op);
+  return updates;
+}
+
 /// One match of a rule in one block.
 class Region {
 public:
   Region(Block &block, const TrainingParts &parts, Dependence &dependence, int64_t count)
-      : block(block), parts(parts), dependence(dependence), count(count) {}
+      : block(block), parts(parts), dependence(dependence), count(count), updates(findUpdates(block)) {}
 
-  void add(Operation *op) { matched.insert(op); }
+  void add(Operation *op) {
+    if (!updates.contains(op))
+      matched.insert(op);
+  }
+  bool empty() const { return matched.empty(); }
 
   /// Builds the loops. Fails after an error at what cannot run in chunks.
   LogicalResult chunk(StringRef scope) {
@@ -93,7 +122,7 @@ private:
     OpSet all = closed;
     bool isTraining = llvm::any_of(matched, [&](Operation *op) { return parts.isForward(op); });
     for (Operation &op : block.without_terminator())
-      if ((isTraining ? parts.isForward(&op) : !parts.isBackward(&op)) && !isa<BodyOp>(op) &&
+      if ((isTraining ? parts.isForward(&op) : !parts.isBackward(&op)) && !isa<BodyOp>(op) && !updates.contains(&op) &&
           llvm::any_of(op.getOperands(), [&](Value v) { return all.contains(v.getDefiningOp()); }))
         all.insert(&op);
     return all;
@@ -216,7 +245,7 @@ private:
   const TrainingParts &parts;
   Dependence &dependence;
   int64_t count;
-  OpSet matched;
+  OpSet updates, matched;
   std::optional<BatchAnalysis::Problem> problem;
 };
 
@@ -268,7 +297,7 @@ struct Chunk : scrimp::impl::ChunkBase<Chunk> {
           for (Operation &op : block->without_terminator())
             if (!op.hasTrait<OpTrait::ConstantLike>() && match(rule, &op) == scope)
               region.add(&op);
-          if (failed(region.chunk(*scope)))
+          if (!region.empty() && failed(region.chunk(*scope)))
             return failure();
           done[block].insert(*scope);
         }

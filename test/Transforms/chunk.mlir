@@ -67,3 +67,25 @@ func.func @train(%x: tensor<8x4xf32> {scrimp.input = 0, scrimp.name = "x"},
   %dw = scrimp.matmul %x, %dh {transpose_a} : tensor<8x4xf32>, tensor<8x16xf32> -> tensor<4x16xf32> loc("head/up")
   return %loss, %dw, %dv : tensor<f32>, tensor<4x16xf32>, tensor<16x4xf32>
 }
+
+// -----
+
+// A running statistic is computed in its own bytes, so its update stays outside, although features could be split.
+// CHECK-LABEL: func.func @train
+// CHECK-SAME:    %[[S:[a-z0-9]+]]: tensor<8xf32> {scrimp.name = "s"
+// CHECK:         %[[R:.*]]:2 = scrimp.accumulate 4
+// CHECK-NOT:       scrimp.mul {{.*}}f32>
+// CHECK:           scrimp.yield
+// CHECK:         %[[OLD:.*]] = scrimp.mul %[[S]], %{{.*}} : tensor<8xf32>
+// CHECK:         %[[NEW:.*]] = scrimp.add %[[OLD]], %[[R]]#{{[01]}} : tensor<8xf32>
+// CHECK:         return %{{.*}}, %[[NEW]]
+func.func @train(%x: tensor<1x8xf32> {scrimp.input = 0, scrimp.name = "x"},
+                 %s: tensor<8xf32> {scrimp.state, scrimp.name = "s"}) -> (tensor<f32> {scrimp.output = "loss"}, tensor<8xf32> {scrimp.updates = 1}) {
+  %t = scrimp.tanh %x : tensor<1x8xf32> loc("head/tanh")
+  %loss = scrimp.reduce sum, %t [0, 1] : tensor<1x8xf32> -> tensor<f32> loc("loss/sum")
+  %m = scrimp.reduce sum, %t [0] : tensor<1x8xf32> -> tensor<8xf32> loc("head/mean")
+  %share = scrimp.constant dense<0.9> : tensor<8xf32>
+  %old = scrimp.mul %s, %share : tensor<8xf32> loc("head/old")
+  %new = scrimp.add %old, %m : tensor<8xf32> loc("head/new")
+  return %loss, %new : tensor<f32>, tensor<8xf32>
+}
