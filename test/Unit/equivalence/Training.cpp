@@ -1,0 +1,425 @@
+#include "Training.h"
+
+#include "scrimp/Codegen/Kernels.h"
+#include "scrimp/Codegen/LoadedKernels.h"
+#include "scrimp/Codegen/Verify.h"
+#include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Driver/Program.h"
+#include "scrimp/Eval/Interpreter.h"
+#include "scrimp/Transforms/GraphFunction.h"
+#include "scrimp/Transforms/Passes.h"
+#include "scrimp/runtime/Arena.h"
+#include "scrimp/runtime/Executor.h"
+#include "scrimp/runtime/program_generated.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/xxhash.h"
+
+#include <cmath>
+#include <random>
+
+using namespace mlir;
+using namespace mlir::scrimp;
+namespace rt = ::scrimp::runtime;
+
+//===-- Passes ---------------------------------------------------------------------------------------------------===//
+
+std::unique_ptr<TrainPipelineOptions> mlir::scrimp::parsePipeline(const std::string &text) {
+  return TrainPipelineOptions::createFromString(text);
+}
+
+static OwningOpRef<ModuleOp> run(ModuleOp module, std::string *why, function_ref<void(PassManager &)> build) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+    if (why && diagnostic.getSeverity() == DiagnosticSeverity::Error && why->empty())
+      *why = diagnostic.str();
+    return success();
+  });
+  PassManager manager(module.getContext());
+  build(manager);
+  return succeeded(manager.run(*copy)) ? std::move(copy) : nullptr;
+}
+
+/// Whether something is rounded to fewer bits. Gradients are then rounded too, each on its way: so how often a cast is
+/// written decides what is learned.
+static bool hasNarrowCasts(ModuleOp module) {
+  bool found = false;
+  module.walk([&](CastOp cast) {
+    auto from = dyn_cast<FloatType>(tensorType(cast.getX()).getElementType());
+    auto to = dyn_cast<FloatType>(tensorType(cast.getY()).getElementType());
+    found |= from && to && to.getWidth() < from.getWidth();
+  });
+  return found;
+}
+
+OwningOpRef<ModuleOp> mlir::scrimp::runPasses(ModuleOp module, const std::string &options, Stage stage,
+                                              std::string *why) {
+  std::unique_ptr<TrainPipelineOptions> parsed = parsePipeline(options);
+  return run(module, why, [&](PassManager &manager) {
+    if (stage == Stage::Plan)
+      return buildTrainPipeline(manager, *parsed);
+    if (stage == Stage::Graph)
+      return buildGraphPipeline(manager, *parsed);
+    if (hasNarrowCasts(module)) {
+      manager.addPass(createCanonicalizerPass());
+      manager.addPass(createCSEPass());
+    }
+    manager.addPass(createDeriveEval());
+    manager.addPass(createAutodiff());
+    OptimizerOptions optimizer;
+    optimizer.kind = parsed->optimizer;
+    optimizer.momentum = parsed->momentum;
+    optimizer.nesterov = parsed->nesterov;
+    optimizer.clipGradNorm = parsed->clipGradNorm;
+    optimizer.noDecay.assign(parsed->noDecay.begin(), parsed->noDecay.end());
+    manager.addPass(createOptimizer(optimizer));
+  });
+}
+
+OwningOpRef<ModuleOp> mlir::scrimp::runPlanPasses(ModuleOp graph, const std::string &options, std::string *why) {
+  std::unique_ptr<TrainPipelineOptions> parsed = parsePipeline(options);
+  return run(graph, why, [&](PassManager &manager) {
+    buildRematPipeline(manager, *parsed);
+    buildPlanPipeline(manager, *parsed);
+  });
+}
+
+//===-- Values ---------------------------------------------------------------------------------------------------===//
+
+static std::mt19937_64 randomFor(StringRef name, uint64_t seed) {
+  return std::mt19937_64(llvm::xxh3_64bits(name) ^ (seed * 0x9E3779B97F4A7C15u));
+}
+
+static double draw(std::mt19937_64 &random, double low, double high) {
+  return low + (high - low) * (static_cast<double>(random() >> 11) * 0x1p-53);
+}
+
+static double scalarValue(StringRef name, int step, int64_t valid) {
+  const double lr = .05, beta1 = .9, beta2 = .99, decay = .1, scale = 1024;
+  return llvm::StringSwitch<double>(name)
+      .Case("seed", 41)
+      .Case("step", step)
+      .Case("sample_base", 0)
+      .Case("lr", lr)
+      .Case("beta1", beta1)
+      .Case("beta2", beta2)
+      .Case("one_minus_beta1", 1 - beta1)
+      .Case("one_minus_beta2", 1 - beta2)
+      .Case("eps", 1e-3) // gradients that are exactly 0 are noise that Adam would amplify
+      .Case("weight_decay", decay)
+      .Case("decay_factor", 1 - lr * decay)
+      .Case("step_size", lr / (1 - std::pow(beta1, step)))
+      .Case("sqrt_bias_correction2", std::sqrt(1 - std::pow(beta2, step)))
+      .Case("clip_norm", .5)
+      .Case("momentum", .9)
+      .Case("dampening", .3)
+      .Case("one_minus_dampening", step == 1 ? 1 : .7)
+      .Case("nesterov", 1)
+      .Case("loss_scale", scale)
+      .Case("unscale", 1 / scale)
+      .Case("valid_samples", static_cast<double>(valid))
+      .Default(std::nan(""));
+}
+
+/// The first value of a parameter or state.
+static void initialize(StringRef name, ArrayRef<int64_t> shape, Attribute init, MutableArrayRef<double> elements) {
+  if (auto kind = dyn_cast_or_null<DictionaryAttr>(init))
+    if (StringRef text = kind.getAs<StringAttr>("kind").getValue(); text == "ones" || text == "zeros") {
+      llvm::fill(elements, text == "ones" ? 1.0 : 0.0);
+      return;
+    }
+  std::mt19937_64 random = randomFor(name, 1);
+  double bound = 1.5 / std::sqrt(std::max<int64_t>(1, shape.empty() ? 1 : productOf(shape) / shape.back()));
+  for (double &element : elements)
+    element = draw(random, -std::max(bound, .3), std::max(bound, .3));
+}
+
+static void fillInput(func::FuncOp function, unsigned i, uint64_t seed, int step, HostTensor &value) {
+  std::mt19937_64 random = randomFor(argumentName(function, i), seed * 1000 + step);
+  for (double &element : value.floats())
+    element = draw(random, -2, 2);
+  auto valid = function.getArgAttrOfType<DenseI64ArrayAttr>(i, "scrimp.valid");
+  auto ignore = function.getArgAttrOfType<IntegerAttr>(i, "scrimp.ignore");
+  int64_t size = value.size();
+  for (auto [k, element] : llvm::enumerate(value.ints())) {
+    element = valid ? valid[0] + static_cast<int64_t>(random() % static_cast<uint64_t>(valid[1] - valid[0])) : 0;
+    bool isIgnored = draw(random, 0, 1) < .2 || seed % 7 == 3 || (seed % 3 == 1 && static_cast<int64_t>(k) * 2 >= size);
+    if (ignore && isIgnored)
+      element = ignore.getInt();
+  }
+}
+
+/// The tensors of a bucket; none of another argument.
+static ArrayRef<Attribute> membersOf(func::FuncOp function, unsigned argument) {
+  auto bucket = function.getArgAttrOfType<BucketAttr>(argument, ScrimpDialect::kBucket);
+  return bucket ? bucket.getMembers().getValue() : ArrayRef<Attribute>();
+}
+
+//===-- The interpreter ------------------------------------------------------------------------------------------===//
+
+namespace {
+class Interpretation {
+public:
+  Interpretation(func::FuncOp function, uint64_t seed) : function(function), seed(seed) {
+    for (BlockArgument argument : function.getArguments()) {
+      unsigned i = argument.getArgNumber();
+      HostTensor &value = arguments.emplace_back(tensorType(argument));
+      if (function.getArgAttr(i, ScrimpDialect::kScalar) || function.getArgAttr(i, ScrimpDialect::kInput))
+        continue;
+      if (!function.getArgAttr(i, ScrimpDialect::kBucket))
+        initialize(argumentName(function, i), value.getShape(), function.getArgAttr(i, ScrimpDialect::kInit),
+                   value.floats());
+      // States of the optimizer begin at 0.
+      else if (!function.getArgAttr(i, ScrimpDialect::kState))
+        for (Attribute attribute : membersOf(function, i)) {
+          auto member = cast<MemberAttr>(attribute);
+          initialize(member.getName(), member.getShape(), member.getInit(),
+                     value.floats().slice(member.getOffset(), member.getNumElements()));
+        }
+      value.roundToType();
+    }
+  }
+
+  LogicalResult step(int step, int64_t missing = 0) {
+    for (unsigned i = 0; i < arguments.size(); ++i) {
+      if (function.getArgAttr(i, ScrimpDialect::kInput)) {
+        fillInput(function, i, seed, step, arguments[i]);
+        if (int64_t dim = function.getArgAttrOfType<IntegerAttr>(i, ScrimpDialect::kInput).getInt(); dim >= 0)
+          batch = arguments[i].getShape()[dim];
+      }
+      arguments[i].roundToType();
+    }
+    for (unsigned i = 0; i < arguments.size(); ++i)
+      if (auto scalar = function.getArgAttrOfType<StringAttr>(i, ScrimpDialect::kScalar)) {
+        double value = scalarValue(scalar.getValue(), step, batch - missing);
+        if (arguments[i].isFloat())
+          arguments[i].floats()[0] = value;
+        else
+          arguments[i].ints()[0] = static_cast<int64_t>(value);
+        arguments[i].roundToType();
+      }
+    if (failed(evalFunction(function, arguments, results, Rounding::Typed)))
+      return failure();
+    for (unsigned i = 0; i < results.size(); ++i)
+      if (auto updates = function.getResultAttrOfType<IntegerAttr>(i, ScrimpDialect::kUpdates))
+        arguments[updates.getInt()] = results[i];
+    return success();
+  }
+
+  void addOutputs(const std::string &prefix, const std::string &suffix, Learned &learned) {
+    for (unsigned i = 0; i < results.size(); ++i)
+      if (auto output = function.getResultAttrOfType<StringAttr>(i, ScrimpDialect::kOutput))
+        learned[prefix + output.str() + suffix] = results[i];
+  }
+
+  void addStored(Learned &learned) {
+    for (unsigned i = 0; i < arguments.size(); ++i) {
+      for (Attribute attribute : membersOf(function, i)) {
+        auto member = cast<MemberAttr>(attribute);
+        HostTensor part(arguments[i].getType().clone(member.getShape().asArrayRef()));
+        llvm::copy(arguments[i].floats().slice(member.getOffset(), part.size()), part.floats().begin());
+        learned[member.getName().str()] = part;
+      }
+      if (function.getArgAttr(i, ScrimpDialect::kState) && !function.getArgAttr(i, ScrimpDialect::kBucket))
+        learned[argumentName(function, i)] = arguments[i];
+    }
+  }
+
+private:
+  func::FuncOp function;
+  uint64_t seed;
+  int64_t batch = 1;
+  SmallVector<HostTensor> arguments, results;
+};
+} // namespace
+
+FailureOr<Learned> mlir::scrimp::interpret(ModuleOp module, uint64_t seed, int steps) {
+  Learned learned;
+  if (auto eval = module.lookupSymbol<func::FuncOp>("eval")) {
+    for (int64_t missing : {0, 1}) {
+      Interpretation evaluation(eval, seed);
+      if (failed(evaluation.step(1, missing)))
+        return failure();
+      bool isMasked = false;
+      for (unsigned i = 0; i < eval.getNumArguments(); ++i)
+        if (auto scalar = eval.getArgAttrOfType<StringAttr>(i, ScrimpDialect::kScalar))
+          isMasked |= scalar.getValue() == "valid_samples";
+      if (isMasked || missing == 0)
+        evaluation.addOutputs("eval.", missing ? "@rest" : "@whole", learned);
+    }
+  }
+  Interpretation training(module.lookupSymbol<func::FuncOp>("train"), seed);
+  for (int step = 1; step <= steps; ++step) {
+    if (failed(training.step(step)))
+      return failure();
+    training.addOutputs("", "@" + std::to_string(step), learned);
+  }
+  training.addStored(learned);
+  return learned;
+}
+
+//===-- Compiled code --------------------------------------------------------------------------------------------===//
+
+static Type typeOf(::scrimp::program::DType dtype, MLIRContext *context) {
+  using ::scrimp::program::DType;
+  Builder builder(context);
+  switch (dtype) {
+  case DType::f32:
+    return builder.getF32Type();
+  case DType::f64:
+    return builder.getF64Type();
+  case DType::bf16:
+    return builder.getBF16Type();
+  case DType::f16:
+    return builder.getF16Type();
+  case DType::i1:
+    return builder.getI1Type();
+  case DType::i8:
+    return builder.getI8Type();
+  case DType::i32:
+    return builder.getI32Type();
+  case DType::i64:
+    return builder.getI64Type();
+  }
+  llvm_unreachable("a DType");
+}
+
+template <typename Table> static RankedTensorType tensorTypeOf(const Table *table, MLIRContext *context) {
+  SmallVector<int64_t> shape;
+  if (table->shape())
+    shape.assign(table->shape()->begin(), table->shape()->end());
+  return RankedTensorType::get(shape, typeOf(table->dtype(), context));
+}
+
+FailureOr<Learned> mlir::scrimp::execute(ModuleOp module, const std::string &options, uint64_t seed, int steps) {
+  MLIRContext *context = module.getContext();
+  Location loc = module.getLoc();
+  auto workers = static_cast<int>(parsePipeline(options)->workers); // what scratch was planned for
+  FailureOr<OwningOpRef<ModuleOp>> kernels = emitKernels(module, workers);
+  if (failed(kernels))
+    return failure();
+  FailureOr<LoadedKernels> loaded = LoadedKernels::load(kernels->get(), CpuOptions());
+  if (failed(loaded))
+    return failure();
+  ProgramOptions programOptions;
+  programOptions.workers = workers;
+  programOptions.optimizer = parsePipeline(options)->optimizer;
+  programOptions.cpu = cantFail(describeProcessor(CpuOptions()));
+  FailureOr<OwningOpRef<ModuleOp>> commands = lowerToCommands(module, programOptions);
+  if (failed(commands))
+    return failure();
+  FailureOr<Program> program = buildProgram(commands->get(), {});
+  if (failed(program))
+    return failure();
+  std::vector<scrimp_kernel> functions;
+  for (const std::string &symbol : program->kernels)
+    functions.push_back(loaded->lookup(symbol));
+  auto verified = rt::verifyProgram({reinterpret_cast<const unsigned char *>(program->bytes.data()),
+                                     program->bytes.size(),
+                                     functions.data(),
+                                     functions.size(),
+                                     "",
+                                     {}});
+  if (verified.failed())
+    return emitError(loc) << verified.status().message();
+  const ::scrimp::program::Program *image = *verified;
+  rt::Arena arena;
+  if (rt::Status status = arena.allocate(image->arena_bytes(), image->alignment()); status.failed())
+    return emitError(loc) << status.message();
+  // What lives across steps.
+  auto train = module.lookupSymbol<func::FuncOp>("train");
+  Learned first;
+  for (unsigned i = 0; i < train.getNumArguments(); ++i) {
+    bool isState = bool(train.getArgAttr(i, ScrimpDialect::kState));
+    auto add = [&](StringRef name, RankedTensorType type, Attribute init) {
+      HostTensor &value = first[name.str()] = HostTensor(type);
+      initialize(name, type.getShape(), init, value.floats());
+      value.roundToType();
+    };
+    Type element = tensorType(train.getArgument(i)).getElementType();
+    if (!isState)
+      for (Attribute attribute : membersOf(train, i)) {
+        auto member = cast<MemberAttr>(attribute);
+        add(member.getName(), RankedTensorType::get(member.getShape().asArrayRef(), element), member.getInit());
+      }
+    else if (!train.getArgAttr(i, ScrimpDialect::kBucket))
+      add(argumentName(train, i), tensorType(train.getArgument(i)), train.getArgAttr(i, ScrimpDialect::kInit));
+  }
+  for (const StoredTensor &stored : program->stored)
+    if (stored.constant)
+      first[stored.name] = HostTensor::get(stored.constant);
+  for (const auto *tensor : rt::items(image->tensors()))
+    if (auto found = first.find(tensor->name()->str()); found != first.end())
+      llvm::copy(encodeTensor(found->second), arena.base() + tensor->offset());
+  rt::ThreadPool pool(workers);
+  const ::scrimp::program::Graph *graph = rt::findGraph(image, "train");
+  std::unique_ptr<rt::Communicator> alone = rt::makeSelfCommunicator();
+  rt::Executor executor(image, graph, functions.data(), arena.base(), pool, *alone);
+  Learned learned;
+  for (int step = 1; step <= steps; ++step) {
+    llvm::StringMap<unsigned> inputs;
+    for (unsigned i = 0; i < train.getNumArguments(); ++i)
+      if (train.getArgAttr(i, ScrimpDialect::kInput))
+        inputs[argumentName(train, i)] = i;
+    for (const auto *input : rt::items(image->inputs())) {
+      HostTensor value(tensorTypeOf(input, context));
+      auto found = inputs.find(input->name()->str());
+      if (found == inputs.end())
+        continue;
+      fillInput(train, found->second, seed, step, value);
+      value.roundToType();
+      llvm::copy(encodeTensor(value), arena.base() + input->offset());
+    }
+    for (const auto *scalar : rt::items(image->scalars())) {
+      HostTensor value = HostTensor::splat(RankedTensorType::get({}, typeOf(scalar->dtype(), context)),
+                                           scalarValue(scalar->name()->str(), step, 0));
+      value.roundToType();
+      llvm::copy(encodeTensor(value), arena.base() + scalar->offset());
+    }
+    auto check = executor.run();
+    if (check.failed())
+      return emitError(loc) << check.status().message();
+    if (*check)
+      return emitError(loc) << "step " << step << " met a number that is not finite";
+    for (const auto *output : rt::items(graph->outputs())) {
+      auto type = RankedTensorType::get({}, typeOf(output->dtype(), context));
+      learned[output->name()->str() + "@" + std::to_string(step)] = HostTensor::splat(type, executor.output(output));
+    }
+  }
+  for (const auto *tensor : rt::items(image->tensors()))
+    if (tensor->role() != ::scrimp::program::TensorRole::constant)
+      learned[tensor->name()->str()] =
+          decodeTensor(tensorTypeOf(tensor, context), ArrayRef(arena.base() + tensor->offset(), rt::byteCount(tensor)));
+  return learned;
+}
+
+//===-- Comparison -----------------------------------------------------------------------------------------------===//
+
+std::string mlir::scrimp::compareLearned(const Learned &found, const Learned &expected, double bound) {
+  for (const auto &[name, value] : expected) {
+    auto other = found.find(name);
+    if (other == found.end())
+      continue;
+    if (value.size() != other->second.size())
+      return llvm::formatv("'{0}' has {1} elements, expected {2}", name, other->second.size(), value.size());
+    double largest = 1;
+    for (int64_t i = 0; i < value.size(); ++i)
+      if (std::isfinite(value.asDouble(i)))
+        largest = std::max(largest, std::abs(value.asDouble(i)));
+    for (int64_t i = 0; i < value.size(); ++i) {
+      double a = other->second.asDouble(i), b = value.asDouble(i);
+      if (a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= bound * largest)
+        continue;
+      std::string text;
+      llvm::raw_string_ostream(text) << "'" << name << "' has " << llvm::format("%.17g", a) << " at " << i
+                                     << ", expected " << llvm::format("%.17g", b);
+      return text;
+    }
+  }
+  return "";
+}
