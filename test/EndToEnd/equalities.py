@@ -117,8 +117,9 @@ def ragged_epochs(folder):
 
 
 def sigterm(folder):
-    """A signal saves and exits with success; the resumed run is the uninterrupted one."""
-    executable = build(folder, "gpt2", 4)
+    """A signal, mostly between the micro-batches of an update, saves and exits with success; the resumed run is the
+    uninterrupted one."""
+    executable = build(folder, "gpt2", 4, "--micro-batches", "4")
     steps = 3000
     process = subprocess.Popen(
         [

@@ -231,8 +231,142 @@ def broadcast_matmul(folder):
     near(-final["b"], sum(x.T @ g for x in a), "the gradient")
 
 
+def linear_in_parts(folder):
+    """2 and 9: a linear layer on 8 rows, whole and in 2 and 8 parts: the same losses, norms and weights, and one learning
+    rate for each update: warm-up over 2 of 10, then a cosine."""
+    random = np.random.default_rng(2)
+    graph = model(
+        [
+            node("Gemm", ["x", "w", "b"], ["y"]),
+            node("Sub", ["y", "t"], ["d"]),
+            node("Mul", ["d", "d"], ["q"]),
+            node("ReduceMean", ["q"], ["loss"], keepdims=0),
+        ],
+        [value("x", "f4", ["batch", 4]), value("t", "f4", ["batch", 3])],
+        [value("loss", "f4", [])],
+        {"w": f4(random.normal(size=(4, 3))), "b": f4(np.zeros(3))},
+    )
+    data = {"x": f4(random.normal(size=(16, 4))), "t": f4(random.normal(size=(16, 3)))}
+    rates = [0.05, 0.1] + [0.05 * (1 + np.cos(np.pi * i / 8)) for i in range(8)]
+    flags = ("--lr", "0.1", "--lr-schedule", "cosine", "--warmup", "2", "--steps", "10")
+    whole = None
+    for count in (1, 2, 8):
+        steps, final = learn(
+            folder, f"k{count}", graph, data, *flags, compile_flags=(*SGD, "--micro-batches", count), dims=["batch=8"]
+        )
+        whole = whole or (steps, final)
+        near([s["lr"] for s in steps], rates, f"{count} parts: the rates")
+        for key in ("loss", "grad_norm"):
+            near([s[key] for s in steps], [s[key] for s in whole[0]], f"{count} parts: {key}", 1e-5)
+        for name in ("w", "b"):
+            near(final[name], whole[1][name], f"{count} parts: {name}", 1e-5)
+
+
+def tied_in_parts(folder):
+    """14: both uses of a tied embedding count as one parameter, whatever is split, computed again or in chunks."""
+    graph = model(
+        [
+            node("Gather", ["w", "ids"], ["rows"], name="embed/gather"),
+            node("Transpose", ["w"], ["turned"], perm=[1, 0], name="head/transpose"),
+            node("MatMul", ["rows", "turned"], ["scores"], name="head/product"),
+            node("SoftmaxCrossEntropyLoss", ["scores", "labels"], ["loss"], name="loss/entropy"),
+        ],
+        [value("ids", "i8", ["batch"]), value("labels", "i8", ["batch"])],
+        [value("loss", "f4", [])],
+        {"w": f4(np.sin(np.arange(12) / 10).reshape(4, 3))},
+    )
+    data = {"ids": np.array([0, 1, 1]), "labels": np.array([1, 2, 3])}
+    for name, flags in (
+        ("whole", ()),
+        ("parts", ("--micro-batches", "3")),
+        ("again", ("--micro-batches", "2", "--remat", "full", "--clip-grad-norm")),
+        ("chunks", ("--chunk", "head=3")),
+    ):
+        (step,), _ = learn(
+            folder, name, graph, data, "--no-shuffle", "--steps", "1", compile_flags=(*SGD, *flags), dims=["batch=3"]
+        )
+        near(step["grad_norm"], 0.228612, f"{name}: the norm (apart: .246125)", 1e-5)
+
+
+def dropout_again(folder):
+    """23: a mask that is drawn again is the same: the gradient of dropout's input is 0 just where its output is."""
+    random = np.random.default_rng(23)
+    start = f4(random.uniform(0.5, 1, size=(64, 16)))
+    graph = model(
+        [
+            node("Gemm", ["x", "w1", "b1"], ["h"], name="up/gemm"),
+            node("Dropout", ["h", "ratio", "yes"], ["d"], name="drop/dropout"),
+            node("MatMul", ["d", "w2"], ["y"], name="down/product"),
+            node("ReduceSum", ["y"], ["loss"], keepdims=0, name="loss/sum"),
+        ],
+        [value("x", "f4", ["batch", 16])],
+        [value("loss", "f4", [])],
+        {
+            "w1": f4(random.normal(size=(16, 64))),
+            "b1": np.zeros(64, "f4"),
+            "w2": start,
+            "ratio": f4(0.5),
+            "yes": np.array(True),
+        },
+    )
+    x = f4(random.normal(size=(1, 16)))
+    plain = None
+    for name, policy in (("none", "none"), ("full", "full"), ("all", "tradeoff=1"), ("named", "recompute=*dropout*")):
+        flags = (*SGD, "--trainable", "b1", "--trainable", "w2", "--remat", policy)
+        _, final = learn(folder, name, graph, {"x": x}, "--lr", "1", "--steps", "1", compile_flags=flags)
+        plain = plain or final
+        check(all((final[n] == plain[n]).all() for n in ("b1", "w2")), f"{policy}: weights differ")
+        output = (final["w2"] != start).any(axis=1)
+        check(16 < output.sum() < 48, f"{policy}: {output.sum()} of 64 are kept")
+        check(((final["b1"] != 0) == output).all(), f"{policy}: another mask in the backward pass")
+
+
+def statistics_again(folder):
+    """24: statistics move once, although batch normalization is computed twice: means (.2, .4) of [[1, 2], [3, 6]]."""
+    norm = ["scale", "bias", "running_mean", "running_var"]
+    graph = model(
+        [
+            node("Mul", ["x", "w"], ["h"], name="a.0/mul"),
+            node("BatchNormalization", ["h", *norm], ["y", "m", "v"], training_mode=1, momentum=0.9, name="a.0/norm"),
+            node("Tanh", ["y"], ["z"], name="a.0/tanh"),
+            node("Mul", ["z", "x"], ["q"], name="a.1/mul"),
+            node("ReduceSum", ["q"], ["loss"], keepdims=0, name="loss/sum"),
+        ],
+        [value("x", "f4", ["batch", 2])],
+        [value("loss", "f4", [])],
+        {"w": f4([1, 1]), "scale": f4([1, 1]), "bias": f4([0, 0]), norm[2]: f4([0, 0]), norm[3]: f4([1, 1])},
+    )
+    for policy in ("none", "full", "tradeoff=1"):
+        name = policy.replace("=", "")
+        _, final = learn(
+            folder, name, graph, {"x": f4([[1, 2], [3, 6]])}, "--lr", "0", "--steps", "1",
+            compile_flags=(*SGD, "--remat", policy), dims=["batch=2"],
+        )  # fmt: skip
+        near(final["running_mean"], [0.2, 0.4], f"{policy}: the running mean")
+        near(final["running_var"], [0.9 + 0.1 * 2, 0.9 + 0.1 * 8], f"{policy}: the running variance")
+
+
+def resume_in_parts(folder):
+    """40: three updates of four micro-batches have used 12 of them; what goes on there is the uninterrupted run."""
+    cases = harness.MODELS / "dropout"
+    compile_model(cases / "export.onnx", folder / "train", "--dim", "batch=8", "--micro-batches", "4")
+    data = harness.data_flags(cases, harness.INPUTS["dropout"])
+    runs = {}
+    for name, flags in (
+        ("whole", ("--steps", "5")),
+        ("first", ("--steps", "3")),
+        ("rest", ("--steps", "5", "--resume", folder / "first")),
+    ):
+        runs[name] = train_steps(
+            folder / "train", folder / f"{name}.jsonl", "--save", folder / name, "--seed", "3", *flags, *data
+        )
+    check(runs["first"][-1]["samples"] == 12 * 2, f"{runs['first'][-1]}")
+    harness.same_losses(runs["rest"], runs["whole"][3:], "resumed")
+    harness.same_checkpoints(folder / "rest", folder / "whole", "resumed")
+
+
 def clip_is_applied(folder):
-    """56: SGD, lr 1, gradient (3, 4), clip 1: the update is (.6, .8)."""
+    """56: SGD, lr 1, gradient (3, 4), clip 1: the update is (.6, .8), in two parts too."""
     graph = model(
         [node("Mul", ["x", "w"], ["y"]), node("ReduceSum", ["y"], ["loss"], keepdims=0)],
         [value("x", "f4", ["batch", 2])],
@@ -245,6 +379,9 @@ def clip_is_applied(folder):
         steps, final = learn(folder, name, graph, {"x": f4([gradient])}, *flags, compile_flags=compile_flags)
         near(-final["w"], update, f"the update by {gradient}", 1e-6)
         near(steps[0]["grad_norm"], np.hypot(*gradient), "the reported norm is that before clipping")
+    parts = (*SGD, "--clip-grad-norm", "--micro-batches", "2")
+    _, final = learn(folder, "parts", graph, {"x": f4([[1, 5], [2, -1]])}, *flags, compile_flags=parts, dims=["batch=2"])
+    near(-final["w"], [0.6, 0.8], "the update in two parts")
 
 
 def dropout_by_opset(folder):
@@ -436,6 +573,11 @@ if __name__ == "__main__":
             zero_size,
             gather_gradient,
             broadcast_matmul,
+            linear_in_parts,
+            tied_in_parts,
+            dropout_again,
+            statistics_again,
+            resume_in_parts,
             clip_is_applied,
             dropout_by_opset,
             stochastic_depth,
