@@ -14,11 +14,45 @@ bool mlir::scrimp::isStoredConstant(Operation *op) {
   return op->hasTrait<OpTrait::ConstantLike>() && !isFreeProducer(op);
 }
 
+/// The earliest op of `block` that writes the bytes in which `value` is made: seen through views and updates in place.
+static Operation *findFirstWriter(Value value, Block &block, Operation *first) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getBlock() != &block)
+    return first;
+  if (!isViewLike(op) && (!first || op->isBeforeInBlock(first)))
+    first = op;
+  auto alias = dyn_cast<AliasOp>(op);
+  std::optional<Tie> tie = alias ? alias.getTie(cast<OpResult>(value).getResultNumber()) : std::nullopt;
+  return tie ? findFirstWriter(op->getOperand(tie->operand), block, first) : first;
+}
+
+/// Where the bucket that `pack` puts a piece into must be there: before any piece is made in it.
+static Operation *findFirstPiece(Operation *pack) {
+  Operation *first = pack;
+  for (Operation *at = pack; at;) {
+    auto alias = cast<AliasOp>(at);
+    std::optional<Tie> tie = alias.getTie(0);
+    if (alias.hasCode() || !tie || !tie->placed)
+      break;
+    first = findFirstWriter(at->getOperand(*tie->placed), *pack->getBlock(), first);
+    Operation *next = nullptr;
+    for (Operation *user : at->getUsers())
+      if (isa<AliasOp>(user) && user->getOperand(0) == at->getResult(0) && user->getName() == pack->getName())
+        next = user;
+    at = next;
+  }
+  return first;
+}
+
 void mlir::scrimp::separateWrittenOperands(func::FuncOp function) {
-  auto separate = [](Operation *op, unsigned operand) {
+  auto separate = [](Operation *op, unsigned operand, bool isBucket) {
     Operation *producer = op->getOperand(operand).getDefiningOp();
-    if (producer && isFreeProducer(producer) && !producer->getResult(0).hasOneUse())
-      op->setOperand(operand, OpBuilder(op).clone(*producer)->getResult(0));
+    if (!producer || !isFreeProducer(producer) || (producer->getResult(0).hasOneUse() && !isBucket))
+      return;
+    Operation *before = isBucket ? findFirstPiece(op) : op;
+    op->setOperand(operand, OpBuilder(before).clone(*producer)->getResult(0));
+    if (producer->use_empty())
+      producer->erase();
   };
   function.walk([&](Operation *op) {
     auto alias = dyn_cast<AliasOp>(op);
@@ -26,9 +60,9 @@ void mlir::scrimp::separateWrittenOperands(func::FuncOp function) {
       return;
     for (OpResult result : op->getResults())
       if (std::optional<Tie> tie = alias.getTie(result.getResultNumber()); tie && (alias.hasCode() || tie->placed)) {
-        separate(op, tie->operand);
         if (tie->placed)
-          separate(op, *tie->placed);
+          separate(op, *tie->placed, /*isBucket=*/false);
+        separate(op, tie->operand, /*isBucket=*/tie->placed.has_value());
       }
   });
 }

@@ -67,7 +67,7 @@ static Test testOfOp(StringRef key) {
       .Cases({ScrimpDialect::kBuffers, ScrimpDialect::kUnusedInputs}, isOf<ArrayAttr>)
       .Cases({ScrimpDialect::kOffsets, ScrimpDialect::kBodyOffsets, ScrimpDialect::kWorkspace}, isOf<DenseI64ArrayAttr>)
       .Cases({ScrimpDialect::kSymbol, ScrimpDialect::kBatch}, isOf<StringAttr>)
-      .Cases({ScrimpDialect::kUnits, ScrimpDialect::kGrain}, isOf<IntegerAttr>)
+      .Cases({ScrimpDialect::kUnits, ScrimpDialect::kGrain, ScrimpDialect::kWholeBatch}, isOf<IntegerAttr>)
       .Cases({ScrimpDialect::kMap, ScrimpDialect::kParallel, ScrimpDialect::kInnerIndex, ScrimpDialect::kScaled},
              isOf<UnitAttr>)
       .Default(nullptr);

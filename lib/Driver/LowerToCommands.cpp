@@ -47,7 +47,7 @@ private:
   llvm::StringSet<> tensorNames, kernels;
   std::string repeated;          // the last name that two tensors have
   llvm::StringMap<int64_t> seen; // names of arguments already in the tables
-  int64_t batch = 0, tokensPerSample = 0, storedBytes = 0;
+  int64_t batch = 0, wholeBatch = 0, tokensPerSample = 0, storedBytes = 0;
   Operation *lossOp = nullptr; // of the function under way
   Value loss;
   bool updatesSomething = false;
@@ -285,6 +285,8 @@ LogicalResult CommandLowering::addOps(Block &block, const Addresses &addresses, 
 }
 
 LogicalResult CommandLowering::addFunction(func::FuncOp function) {
+  if (auto whole = function->getAttrOfType<IntegerAttr>(ScrimpDialect::kWholeBatch))
+    wholeBatch = whole.getInt();
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     if (failed(addArgument(function, i)))
       return failure();
@@ -365,7 +367,7 @@ FailureOr<OwningOpRef<ModuleOp>> CommandLowering::lower() {
            << "state takes its parameter's name and adds to it); rename it in the model";
   // A step of a model without batched data counts as one sample.
   // Inputs hold one rank's samples.
-  program.setBatch(std::max<int64_t>(batch, 1) * world);
+  program.setBatch(wholeBatch ? wholeBatch : std::max<int64_t>(batch, 1) * world);
   program.setTokensPerSample(tokensPerSample);
   program.setWeightsBytes(storedBytes);
   if (failed(verify(*result)))

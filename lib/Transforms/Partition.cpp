@@ -235,17 +235,6 @@ private:
     rest = takeColumns(rest, (samples - 1) * inside);
     return concat(takeRows(rows, 0, full * samples), reshapeTo(builder, loc, rest, {ranks * (samples - 1), inside}));
   }
-  /// The other way: zeros in the empty places.
-  Value addEmptyPlaces(Value rows) {
-    Location loc = rows.getLoc();
-    RankedTensorType type = tensorType(rows);
-    int64_t ranks = world - full, inside = type.getDimSize(1);
-    Value rest = takeRows(rows, full * samples, ranks * (samples - 1));
-    rest = reshapeTo(builder, loc, rest, {ranks, (samples - 1) * inside});
-    rest = PadOp::create(builder, loc, type.clone({ranks, samples * inside}), rest, ArrayRef<int64_t>{0, 0},
-                         ArrayRef<int64_t>{1, 1}, APFloat(0.0));
-    return concat(takeRows(rows, 0, full * samples), reshapeTo(builder, loc, rest, {ranks * samples, inside}));
-  }
   Value takeColumns(Value rows, int64_t count) {
     return SliceOp::create(builder, rows.getLoc(), tensorType(rows).clone({shapeOf(rows)[0], count}), rows,
                            ArrayRef<int64_t>{0, 0}, ArrayRef<int64_t>{1, 1});
@@ -255,9 +244,15 @@ private:
   Value slice(Value whole, BatchPlacement split) {
     RankedTensorType type = tensorType(whole);
     Value rows = samplesFirst(whole, aroundSamples(type, split, analysis.getBatch()));
+    // An empty place gets the last sample.
+    auto indices = RankedTensorType::get({samples}, builder.getI64Type());
+    GraphExpr first(builder, whole.getLoc(), broadcastTo(builder, whole.getLoc(), begin, {samples}));
+    GraphExpr place =
+        first + first.with(IotaOp::create(builder, whole.getLoc(), indices, 0, APFloat(0.0), APFloat(1.0)));
     if (full)
-      rows = addEmptyPlaces(rows);
-    Value own = ShardOp::create(builder, whole.getLoc(), rows, rank, world);
+      place = place.with(MinimumOp::create(builder, whole.getLoc(), place.value,
+                                           like(place, static_cast<double>(analysis.getBatch() - 1)).value));
+    Value own = GatherOp::create(builder, whole.getLoc(), rows, place.value, /*dim=*/0);
     RankedTensorType piece = pieceType(type, split, analysis.getBatch(), samples);
     return samplesBack(own, piece, aroundSamples(piece, split, samples));
   }
@@ -376,6 +371,7 @@ struct Partition : scrimp::impl::PartitionBase<Partition> {
                  << " ranks share: --batch-stats global takes those of all ranks, as one process does, "
                     "--batch-stats per-rank lets each have its own";
     RankFunction(function, analysis, world).build();
+    function->setAttr(ScrimpDialect::kWholeBatch, Builder(&getContext()).getI64IntegerAttr(batch));
     return success();
   }
 

@@ -10,10 +10,10 @@
 // PANELS-NOT: avx512
 // CHECK: scrimp.cmd.graph @train
 // CHECK: scrimp.cmd.call "gemm" : f32 ints [1, 8, 5, 300, 0, 0, 2400, 1500, 40, 0] floats []
-// CHECK-SAME: {types = [bf16, bf16, bf16]}
+// CHECK-SAME: {{{.*}}types = [bf16, bf16, bf16]}
 // dw = x^T g
 // CHECK: scrimp.cmd.call "gemm" : f32 ints [1, 300, 5, 8, 1, 0, 2400, 40, 1500, 0] floats []
-// CHECK-SAME: {types = [bf16, bf16, bf16]}
+// CHECK-SAME: {{{.*}}types = [bf16, bf16, bf16]}
 
 // GRAPH-LABEL: func.func @train
 // GRAPH-NOT: scrimp.cast {{.*}}tensor<8x300xbf16> -> tensor<8x300xf32>

@@ -7,7 +7,7 @@
 
 // GLOBAL: scrimp.all_gather
 // GLOBAL: scrimp.batch_norm {{.*}}tensor<4x3x5xf32>
-// GLOBAL: scrimp.shard
+// GLOBAL: scrimp.gather
 
 // OWN:     scrimp.batch_norm {{.*}}tensor<2x3x5xf32>
 // OWN:     scrimp.collective_broadcast %{{.*}} root 0 world 2 : tensor<3xf32>

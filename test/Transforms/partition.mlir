@@ -51,7 +51,7 @@ func.func @mean(%x: tensor<4x3xf64> {scrimp.input = 0 : i64, scrimp.name = "x"},
 // CHECK-NEXT: %[[START:.*]] = scrimp.all_gather %[[ROWS]] world 2 : tensor<2x3xf32> -> tensor<4x3xf32>
 // CHECK-NEXT: %[[ALL:.*]] = scrimp.wait %[[START]]
 // CHECK:      %[[P:.*]] = scrimp.matmul %{{.*}} : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<4x4xf32>
-// CHECK:      scrimp.shard %{{.*}}, %[[RANK]] world 2 : tensor<4x4xf32> -> tensor<2x4xf32>
+// CHECK:      scrimp.gather {{.*}} -> tensor<2x4xf32>
 // CHECK:      scrimp.all_reduce sum
 // CHECK:      %[[IS:.*]] = scrimp.compare eq, %[[RANK]], %{{.*}}
 // CHECK:      scrimp.select

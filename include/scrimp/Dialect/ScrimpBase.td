@@ -28,6 +28,8 @@ def Scrimp_Dialect : Dialect {
     anyway), `scrimp.updates` (the index of the argument that this result replaces, in its very bytes), `scrimp.gradient`
     (the name of the parameter whose gradient it is).
 
+    A function of one of several ranks has `scrimp.whole_batch`, the samples of all of them together.
+
     The plan is written to `scrimp.plan` (module), `scrimp.offset` (arguments) and `scrimp.offsets`, `scrimp.body_offsets`
     and `scrimp.workspace` (ops); codegen adds `scrimp.symbol`, `scrimp.units` and `scrimp.grain`. The dialect verifies
     that there are no others and that each has its type.
@@ -48,7 +50,7 @@ def Scrimp_Dialect : Dialect {
     static constexpr llvm::StringLiteral kPlan = "scrimp.plan", kOffsets = "scrimp.offsets",
                                          kBodyOffsets = "scrimp.body_offsets", kWorkspace = "scrimp.workspace",
                                          kSymbol = "scrimp.symbol", kUnits = "scrimp.units", kGrain = "scrimp.grain",
-                                         kBuffers = "scrimp.buffers", kUnusedInputs = "scrimp.unused_inputs",
+                                         kWholeBatch = "scrimp.whole_batch", kBuffers = "scrimp.buffers", kUnusedInputs = "scrimp.unused_inputs",
                                          kBatch = "scrimp.batch", kMap = "scrimp.map", kParallel = "scrimp.parallel",
                                          kInnerIndex = "scrimp.inner_index", kScaled = "scrimp.scaled";
   }];

@@ -1,0 +1,72 @@
+"""Many ranks under mpirun: whatever they share out, they learn what one process learns, and keep what is planned.
+
+    python ranks.py FOLDER LAUNCHER[,LAUNCHER] [NAME ...]
+"""
+
+import os
+import sys
+
+import harness
+from harness import INPUTS, MODELS, check, compile_model, read_metrics, run
+from micro_batches import model_source
+
+# Open MPI: as root, with more ranks than cores.
+ENVIRONMENT = dict(
+    os.environ,
+    OMPI_ALLOW_RUN_AS_ROOT="1",
+    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+    OMPI_MCA_rmaps_base_oversubscribe="1",
+    OMPI_MCA_hwloc_base_binding_policy="none",
+)
+LAUNCHERS = []
+
+
+def learn(folder, name, source, data, *compile_flags, world=1, steps=6, flags=()):
+    """Compiles, trains on `world` ranks; the objects of the steps."""
+    compile_model(source, folder / name, *compile_flags, *(("--world", world) if world > 1 else ()))
+    metrics = folder / f"{name}.jsonl"
+    command = [folder / name, "--steps", steps, "--metrics", metrics, "--threads", 1, *data, *flags]
+    if world > 1:
+        LAUNCHERS.append(LAUNCHERS.pop(0))
+        command = [LAUNCHERS[0], "-n", world, *command]
+    run(command, env=ENVIRONMENT)
+    return [m for m in read_metrics(metrics) if "loss" in m]
+
+
+def same_steps(found, expected, what, bound=1e-12):
+    check(len(found) == len(expected), f"{what}: {len(found)} steps, expected {len(expected)}")
+    for step, other in zip(found, expected):
+        for key in ("loss", "grad_norm"):
+            distance = abs(step[key] - other[key])
+            check(
+                distance <= bound * max(1.0, abs(other[key])),
+                f"{what}: step {step['step']} has {key} {step[key]!r}, one process {other[key]!r}",
+            )
+
+
+def stages(folder):
+    """Every stage, micro-batches, rematerialization and uneven shares, pairwise."""
+    cases = (
+        ("mlp", "adamw", 8, ((2, 0), (3, 1, "--micro-batches", 2), (2, 2, "--micro-batches", 3, "--sync", "per-step"))),
+        ("gpt2", "adamw", 6, ((2, 2, "--remat", "full", "--micro-batches", 2), (3, 1, "--clip-grad-norm"), (4, 2))),
+        ("dropout", "sgd", 8, ((4, 1, "--persist-below", 64), (2, 1, "--bucket-bytes", "1KiB"))),
+        ("bert", "adamw", 4, ((2, 2, "--remat", "selective"),)),
+    )
+    for name, optimizer, batch, variants in cases:
+        source, dims = model_source(name, batch)
+        data = harness.data_flags(MODELS / name, INPUTS[name])
+        common = (*dims, "--optimizer", optimizer, "--precision", "fp64")
+        flags = ("--lr", "1e-2", *(("--eps", "1e-3") if optimizer == "adamw" else ()))
+        one = {}
+        for world, stage, *more in variants:
+            clipped = tuple(f for f in more if f == "--clip-grad-norm")
+            if clipped not in one:
+                one[clipped] = learn(folder, f"{name}{len(one)}", source, data, *common, *clipped, flags=flags)
+            what = f"{name} under {LAUNCHERS[0]} on {world} ranks, stage {stage} {' '.join(map(str, more))}"
+            found = learn(folder, f"{name}-{world}-{stage}", source, data, *common, "--zero", stage, *more, world=world, flags=flags)
+            same_steps(found, one[clipped], what)
+
+
+if __name__ == "__main__":
+    LAUNCHERS.extend(sys.argv.pop(2).split(","))
+    harness.main([stages])
