@@ -9,6 +9,7 @@
 // that another has not come to, and one set of buffers serves all.
 #include "Reduce.h"
 #include "Transport.h"
+#include "scrimp/runtime/communication.h"
 #include <algorithm>
 #include <chrono>
 #include <sched.h>
@@ -94,7 +95,7 @@ public:
     receives.reserve(peers);
     parts.resize(peers);
     queue.resize(queueLength);
-    received.resize(leastBuffer * static_cast<size_t>(ranks - 1));
+    received.resize(static_cast<size_t>(leastReceivedBytes * (ranks - 1)));
   }
 
   const char *name() const override { return transport->name(); }
@@ -118,8 +119,6 @@ private:
     int64_t length() const { return end - begin; }
   };
   static constexpr size_t queueLength = 256;
-  static constexpr size_t leastBuffer = 512;     // for each other rank
-  static constexpr int64_t mostBuffer = 2 << 20; // for all of them
   static constexpr int spinsBeforeYield = 200, spinsBeforeSleep = 2000;
 
   const CollectiveCall &current() const { return queue[static_cast<size_t>(done) % queueLength]; }
@@ -169,9 +168,8 @@ Status MessageCommunicator::reserve(std::span<const CollectiveCall> calls) {
   for (const CollectiveCall &call : calls) {
     if (!call.reduces() || ranks == 1)
       continue;
-    int64_t piece = call.kind == CollectiveKind::reduce_scatter ? call.elements : (call.elements + ranks - 1) / ranks;
-    __int128 whole = static_cast<__int128>(piece) * elementBytes(call.wire) * (ranks - 1);
-    int64_t needed = static_cast<int64_t>(std::min<__int128>(whole, mostBuffer));
+    int64_t elements = call.elements * (call.kind == CollectiveKind::reduce_scatter ? ranks : 1);
+    int64_t needed = receivedBytes(ranks, elements, elementBytes(call.wire));
     in = std::max(in, needed);
     if (call.wire != call.dtype)
       out = std::max(out, needed);

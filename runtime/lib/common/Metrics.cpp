@@ -52,18 +52,21 @@ Status MetricsFile::open(const std::string &path, bool append) {
 Status MetricsFile::step(const StepReport &r, uint64_t peakBytes) {
   if (!file)
     return Status::ok();
-  char text[768], norm[64] = "", scale[96] = "";
+  char text[1024], norm[64] = "", scale[96] = "", sent[160] = "";
   if (r.hasGradNorm)
     snprintf(norm, sizeof(norm), ", \"grad_norm\": %s", Number(r.gradNorm).text);
   if (r.lossScale)
     snprintf(scale, sizeof(scale), ", \"loss_scale\": %s, \"scale_skips\": %lld", Number(r.lossScale).text,
              (long long)r.scaleSkips);
+  if (r.hasRanks)
+    snprintf(sent, sizeof(sent), ", \"sent_elements\": %lld, \"sent_bytes\": %lld, \"comm_wait_seconds\": %s",
+             (long long)r.sentElements, (long long)r.sentBytes, Number(r.waited).text);
   int length = snprintf(text, sizeof(text),
                         "{\"step\": %lld, \"loss\": %s%s, \"lr\": %s%s, \"samples\": %lld, \"tokens\": %lld, "
-                        "\"seconds\": %s, \"arena_bytes\": %llu, \"peak_rss_bytes\": %llu%s",
+                        "\"seconds\": %s, \"arena_bytes\": %llu, \"peak_rss_bytes\": %llu%s%s",
                         (long long)r.step, Number(r.loss).text, norm, Number(r.lr).text, scale, (long long)r.samples,
                         (long long)r.tokens, Number(r.seconds).text, (unsigned long long)r.arenaBytes,
-                        (unsigned long long)peakBytes, r.skipped ? ", \"skipped\": true" : "");
+                        (unsigned long long)peakBytes, sent, r.skipped ? ", \"skipped\": true" : "");
   if (r.nonFinite) { // such a step may allocate
     std::string name = nlohmann::json(r.nonFinite).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     std::string line = std::string(text, static_cast<size_t>(length)) + ", \"nonfinite\": " + name + "}\n";

@@ -105,6 +105,7 @@ Status Trainer::trainStep(StepReport &report) {
   int64_t step = state.step + 1;
   ScalarInputs inputs = scalarInputs(step, state.updates + 1, share.count);
   writeScalars(inputs);
+  Traffic before = communicator.traffic();
   Result<const CheckFinite *> ran = trainGraph->run();
   if (ran.failed())
     return ran.status();
@@ -149,6 +150,10 @@ Status Trainer::trainStep(StepReport &report) {
   report.samples = state.position;
   report.tokens = state.position * program->tokens_per_sample();
   report.arenaBytes = program->arena_bytes();
+  report.hasRanks = ranks.size() > 1;
+  report.sentElements = communicator.traffic().elements - before.elements;
+  report.sentBytes = communicator.traffic().bytes - before.bytes;
+  report.waited = communicator.traffic().waitedSeconds - before.waitedSeconds;
   report.seconds = now() - batchStart;
   Status written = metrics.step(report, peak.bytes());
   return status.failed() ? status : written;

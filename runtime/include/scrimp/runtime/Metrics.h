@@ -17,9 +17,12 @@ struct StepReport {
   double seconds;          // this step
   uint64_t arenaBytes;
   bool skipped;
-  double lossScale;   // of this step; 0: none
-  int64_t scaleSkips; // steps left out by loss scaling since the run began
-  const char *nonFinite; // "loss", or the first parameter whose gradient is not finite; null if all is well
+  bool hasRanks;                   // the next three are told
+  int64_t sentElements, sentBytes; // by this rank in the step's collectives
+  double waited;                   // for other ranks, seconds
+  double lossScale;                // of this step; 0: none
+  int64_t scaleSkips;              // steps left out by loss scaling since the run began
+  const char *nonFinite;           // "loss", or the first parameter whose gradient is not finite; null if all is well
 };
 
 /// Peak resident set of this process image (VmHWM: unlike ru_maxrss it does not survive exec).
