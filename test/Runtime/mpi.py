@@ -3,6 +3,7 @@
 
 usage: mpi.py BUILD LAUNCHERS conformance|runs|trouble      LAUNCHERS: comma-separated"""
 import glob
+import itertools
 import json
 import os
 import random
@@ -56,10 +57,9 @@ def losses(name):
 
 
 def conformance():
-    for launcher in launchers:
-        for ranks in (2, 3, 4):
-            status, out, err, _ = run([launcher, "-n", str(ranks), os.path.join(unit, "comm", "scrimp-comm-tests")], 300)
-            assert status == 0 and out.count("PASSED") == ranks, (launcher, ranks, out, err)
+    for launcher, ranks in itertools.product(launchers, (2, 3, 4)):
+        status, out, err, _ = run([launcher, "-n", str(ranks), os.path.join(unit, "comm", "scrimp-comm-tests")], 300)
+        assert status == 0 and out.count("PASSED") == ranks, (launcher, ranks, out, err)
 
 
 def runs():
