@@ -108,85 +108,99 @@ static SmallVector<std::pair<BlockArgument, const BucketMember *>> membersOf(fun
   return members;
 }
 
-Type mlir::scrimp::getReadType(func::FuncOp function, const Bucket &bucket) {
+Type mlir::scrimp::getReadType(BlockArgument parameter) {
   Type read;
-  for (auto [argument, member] : membersOf(function, bucket))
-    for (Operation *user : argument.getUsers()) {
-      auto cast = dyn_cast<CastOp>(user);
-      Type type = cast ? tensorType(cast.getY()).getElementType() : Type();
-      if (!type || (read && type != read) || elementBytesOf(type) >= elementBytesOf(bucket.elementType))
-        return nullptr;
-      read = type;
-    }
+  for (Operation *user : parameter.getUsers()) {
+    auto cast = dyn_cast<CastOp>(user);
+    Type type = cast ? tensorType(cast.getY()).getElementType() : Type();
+    if (!type || (read && type != read) ||
+        elementBytesOf(type) >= elementBytesOf(tensorType(parameter).getElementType()))
+      return nullptr;
+    read = type;
+  }
   return read;
 }
 
-/// The readers of parameters in the order of the function, those of one bucket together where none of another block
-/// reads in between: an embedding that the head shares has two groups.
-static SmallVector<SmallVector<OpOperand *>> groupReads(func::FuncOp function, ArrayRef<Bucket> buckets,
-                                                        const Bucket &bucket) {
-  struct Read {
-    OpOperand *use;
-    const Bucket *bucket;
-  };
+Type mlir::scrimp::getReadType(func::FuncOp function, const Bucket &bucket) {
+  Type read;
+  for (auto [argument, member] : membersOf(function, bucket)) {
+    if (argument.use_empty())
+      continue;
+    Type type = getReadType(argument);
+    if (!type || (read && type != read))
+      return nullptr;
+    read = type;
+  }
+  return read;
+}
+
+namespace {
+/// A reader of a parameter, past the cast to the type in which it is gathered.
+struct Read {
+  OpOperand *use;
+  const Bucket *bucket;
+  const BucketMember *member;
+};
+} // namespace
+
+/// All readers in the order of the function.
+static SmallVector<Read> collectReads(func::FuncOp function, ArrayRef<Bucket> buckets) {
   SmallVector<Read> reads;
-  for (const Bucket &each : buckets)
-    for (auto [argument, member] : membersOf(function, each))
-      for (OpOperand &use : argument.getUses())
-        reads.push_back({&use, &each});
+  for (const Bucket &bucket : buckets) {
+    bool isCast = bucket.holdsPart && getReadType(function, bucket);
+    for (auto [argument, member] : membersOf(function, bucket))
+      for (OpOperand &use : argument.getUses()) {
+        if (!isCast) {
+          reads.push_back({&use, &bucket, member});
+          continue;
+        }
+        for (OpOperand &inner : use.getOwner()->getResult(0).getUses())
+          reads.push_back({&inner, &bucket, member});
+      }
+  }
   llvm::sort(reads, [](const Read &a, const Read &b) {
     Operation *first = a.use->getOwner(), *second = b.use->getOwner();
     return first == second ? a.use->getOperandNumber() < b.use->getOperandNumber() : first->isBeforeInBlock(second);
   });
-  SmallVector<SmallVector<OpOperand *>> groups;
+  return reads;
+}
+
+/// Those of one bucket, together where none of another block reads in between: an embedding that the head shares has
+/// two groups.
+static SmallVector<SmallVector<Read>> groupReads(ArrayRef<Read> reads, const Bucket &bucket) {
+  SmallVector<SmallVector<Read>> groups;
   bool begins = true;
   for (const Read &read : reads) {
     if (read.bucket == &bucket) {
       if (begins)
         groups.emplace_back();
-      groups.back().push_back(read.use);
+      groups.back().push_back(read);
       begins = false;
-    } else if (read.bucket->block != bucket.block) {
+    } else if (bucket.gathersAnew && read.bucket->block != bucket.block) {
       begins = true;
     }
   }
   return groups;
 }
 
-/// Has groups of readers read from what ranks gather: each anew, or all the same.
+/// Has each group of readers read what ranks gather for it.
 static void gatherMembers(func::FuncOp function, const Bucket &bucket, BlockArgument part,
-                          SmallVector<SmallVector<OpOperand *>> groups) {
-  Type read = getReadType(function, bucket);
-  if (!bucket.gathersAnew)
-    for (size_t i = 1; i < groups.size(); ++i)
-      groups[0].append(std::exchange(groups[i], {}));
-  SmallVector<Operation *> casts;
+                          ArrayRef<SmallVector<Read>> groups, Type read) {
   for (auto [number, group] : llvm::enumerate(groups)) {
-    if (group.empty())
-      continue;
-    OpBuilder builder(group.front()->getOwner());
+    OpBuilder builder(group.front().use->getOwner());
     Location loc = NameLoc::get(builder.getStringAttr(bucket.getName()));
     Value own = read ? castToType(builder, loc, part, bucket.getArgumentType().clone(read)) : part;
     auto gather = AllGatherOp::create(builder, loc, own, bucket.ranks);
     if (bucket.gathersAnew)
       gather.setUse(number);
     Value whole = WaitOp::create(builder, loc, gather);
-    for (OpOperand *use : group) {
-      Value argument = use->get();
-      const BucketMember *member = bucket.find(argumentName(function, cast<BlockArgument>(argument).getArgNumber()));
-      Value view =
-          ViewOp::create(builder, argument.getLoc(), tensorType(argument).clone(tensorType(whole).getElementType()),
-                         whole, member->offset);
-      if (!read) {
-        use->set(view);
-        continue;
-      }
-      use->getOwner()->getResult(0).replaceAllUsesWith(view);
-      casts.push_back(use->getOwner());
-    }
+    for (const Read &reader : group)
+      reader.use->set(ViewOp::create(builder, reader.use->get().getLoc(), reader.use->get().getType(), whole,
+                                     reader.member->offset));
   }
-  for (Operation *cast : casts)
-    cast->erase();
+  for (auto [argument, member] : membersOf(function, bucket))
+    for (Operation *cast : llvm::make_early_inc_range(argument.getUsers()))
+      cast->erase(); // to the type that is gathered
 }
 
 SmallVector<BlockArgument> mlir::scrimp::replaceByBuckets(func::FuncOp function, ArrayRef<Bucket> buckets) {
@@ -195,12 +209,13 @@ SmallVector<BlockArgument> mlir::scrimp::replaceByBuckets(func::FuncOp function,
     arguments.push_back(appendArgument(function, bucket.getArgumentType(),
                                        bucket.parameterAttributes(function.getContext()), function.getLoc()));
   llvm::BitVector erased(function.getNumArguments());
-  SmallVector<SmallVector<SmallVector<OpOperand *>>> groups;
+  SmallVector<Read> reads = collectReads(function, buckets);
+  SmallVector<SmallVector<SmallVector<Read>>> groups;
   for (const Bucket &bucket : buckets)
-    groups.push_back(groupReads(function, buckets, bucket));
+    groups.push_back(groupReads(reads, bucket));
   for (auto [bucket, part, ofBucket] : llvm::zip(buckets, arguments, groups))
     if (bucket.holdsPart)
-      gatherMembers(function, bucket, part, ofBucket);
+      gatherMembers(function, bucket, part, ofBucket, getReadType(function, bucket));
   for (auto [bucket, whole] : llvm::zip(buckets, arguments)) {
     OpBuilder builder = OpBuilder::atBlockBegin(&function.getBody().front());
     for (auto [argument, member] : membersOf(function, bucket)) {

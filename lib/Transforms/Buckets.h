@@ -22,6 +22,7 @@ struct Bucket {
   std::string block; // the module that its members are of; empty: the rest
   std::string group; // "decay" or "no_decay"; empty: nothing in it is updated
   Type elementType;
+  Type read = nullptr;  // in which its members are all read, where that is narrower
   bool isSmall = false; // its members are too small to be shared out to ranks
   int64_t number = 0;   // of buckets before it that are alike
   SmallVector<BucketMember> members;
@@ -64,7 +65,10 @@ BlockArgument appendArgument(func::FuncOp function, Type type, DictionaryAttr at
 /// The argument of a hyperparameter, or of another scalar that the host knows, of `type`; added if it is not there yet.
 BlockArgument getScalarArgument(func::FuncOp function, StringRef name, Type type);
 
-/// If all that reads a member casts it to the same narrower type, that type: ranks need gather no more. Null otherwise.
+/// If all that reads the parameter casts it to the same narrower type, that type: ranks need gather no more. Null
+/// otherwise.
+Type getReadType(BlockArgument parameter);
+/// The same for all members that `function` reads.
 Type getReadType(func::FuncOp function, const Bucket &bucket);
 
 /// Replaces the parameters of `function` that are members by views of bucket arguments, appended for every bucket, and

@@ -187,16 +187,19 @@ private:
       // Small parameters are not worth a block's exchange.
       bool isSmall = world > 1 && type.getNumElements() < persistBelow;
       StringRef block = isSmall ? StringRef() : findBlockPrefix(name, *patterns, used);
+      // What is read in 16 bits alone is gathered in 16 bits.
+      Type read = world > 1 ? getReadType(argument) : Type();
       SmallVector<Bucket> &ofKind = isUpdated ? trained : frozen;
       auto *bucket = llvm::find_if(ofKind, [&](const Bucket &b) {
         return b.block == block && b.group == group && b.elementType == type.getElementType() && b.isSmall == isSmall &&
-               !isFull(b, type);
+               b.read == read && !isFull(b, type);
       });
       if (bucket == ofKind.end()) {
         bucket = &ofKind.emplace_back();
         bucket->block = block;
         bucket->group = group;
         bucket->isSmall = isSmall;
+        bucket->read = read;
         bucket->number = llvm::count_if(ofKind, [&](const Bucket &b) {
           return b.block == block && b.group == group && b.elementType == type.getElementType() && b.isSmall == isSmall;
         });
@@ -213,9 +216,8 @@ private:
         bucket.narrowest = BFloat16Type::get(&getContext());
       bucket.ranks = world;
       bucket.updatesPart = isShared(bucket) && bucket.isTrained();
-      // What is read in 16 bits alone is gathered in 16 bits, and each rank keeps its part of what that was rounded
-      // from.
-      bucket.holdsPart = isShared(bucket) && (zero == 3 || getReadType(train, bucket));
+      // Where 16 bits are gathered, each rank keeps its part of what they are rounded from.
+      bucket.holdsPart = isShared(bucket) && (zero == 3 || bucket.read);
       bucket.gathersAnew = zero == 3;
       bucket.layOut();
     }

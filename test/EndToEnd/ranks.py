@@ -3,12 +3,14 @@
     python ranks.py FOLDER LAUNCHER[,LAUNCHER] [NAME ...]
 """
 
+import json
 import os
 import sys
 
 import harness
 from harness import INPUTS, MODELS, check, compile_model, read_metrics, run
 from micro_batches import model_source
+from rematerialize import gpt
 
 # Open MPI: as root, with more ranks than cores.
 ENVIRONMENT = dict(
@@ -67,6 +69,40 @@ def stages(folder):
             same_steps(found, one[clipped], what)
 
 
+def planned(folder):
+    """Shapes of 7.5B and 175B parameters, planned without weights: what each stage keeps, by the formulae of ZeRO
+    (arXiv:1910.02054), and a peak that neither a higher stage nor more ranks raise."""
+    told = []
+    for name, layers, batch, length, width, heads, worlds in (("7.5B", 37, 64, 1024, 4096, 32, (16, 64)), ("175B", 96, 1024, 2048, 12288, 96, (1024,))):
+        (folder / "model.onnx").write_bytes(gpt(layers, batch, length, width, heads))
+        elements = 12 * layers * width * width
+        before = None
+        for world in worlds:
+            peaks = []
+            for stage in (0, 1, 2, 3):
+                report = folder / "plan.json"
+                run(
+                    ["scrimp-plan", folder / "model.onnx", "--data", "x", "--quiet", "--precision", "bf16", "--remat", "full"]
+                    + ["--world", world, "--zero", stage, "--report", report]
+                )
+                plan = json.loads(report.read_text())
+                state = plan["segments"]["parameters"] + plan["segments"]["optimizer_state"]
+                # Of the 16 bytes an element, 4 are 16-bit copies and gradients, which are freed early here. Biases and
+                # norms, which are read in fp32, are whole before stage 3.
+                bound = 12 if stage == 0 else 12 / world + (4 * 13 / 12 / width if stage < 3 else 0)
+                check(
+                    state <= 1.01 * bound * elements,
+                    f"{name}, {world} ranks, stage {stage}: {state / elements:.3f} bytes an element, {bound:.3f} expected",
+                )
+                peaks.append(plan["peak_bytes"])
+            check(peaks == sorted(peaks, reverse=True), f"{name}, {world} ranks: peaks by stage {peaks}")
+            if before:
+                check(all(a >= b for a, b in zip(before, peaks)), f"{name}: {peaks} on {world} ranks, {before} on fewer")
+            before = peaks
+            told.append(f"{name} on {world}: {', '.join(f'{p / 1e9:.1f}' for p in peaks)} GB")
+    return "; ".join(told)
+
+
 if __name__ == "__main__":
     LAUNCHERS.extend(sys.argv.pop(2).split(","))
-    harness.main([stages])
+    harness.main([stages, planned])
