@@ -142,3 +142,19 @@ LogicalResult mlir::scrimp::verifyCollectives(ModuleOp module) {
                       })
                       .wasInterrupted());
 }
+
+SmallVector<Traffic> mlir::scrimp::collectTraffic(func::FuncOp function) {
+  SmallVector<Traffic> all;
+  function.walk([&](CollectiveOp op) {
+    int64_t times = 1;
+    for (Operation *parent = op->getParentOp(); parent != function; parent = parent->getParentOp())
+      times *= cast<BodyOp>(parent).getIterations();
+    StringRef name = op->getName().stripDialect();
+    auto *traffic = llvm::find_if(all, [&](const Traffic &t) { return t.collective == name; });
+    if (traffic == all.end())
+      traffic = all.insert(all.end(), {name.str()});
+    traffic->count += times;
+    traffic->bytes += times * cast<CostOp>(op.getOperation()).getLinkBytes();
+  });
+  return all;
+}

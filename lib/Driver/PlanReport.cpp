@@ -130,6 +130,16 @@ LogicalResult mlir::scrimp::printPlan(const CompileOptions &options, MLIRContext
   if (int64_t repeated = *flops.getInteger("recompute"))
     os << ", " << llvm::format("%.3f", repeated / 1e9) << " computed again";
   os << "\n";
+  int64_t sent = 0;
+  for (const llvm::json::Value &entry : *report->getArray("communication")) {
+    const llvm::json::Object &traffic = *entry.getAsObject();
+    int64_t bytes = *traffic.getInteger("bytes");
+    os << (sent ? "                 " : "sends            ") << humanBytes(bytes) << " in "
+       << *traffic.getInteger("count") << " " << *traffic.getString("collective") << "\n";
+    sent += bytes;
+  }
+  if (sent)
+    os << "                 " << humanBytes(sent) << " a step and rank\n";
   FailureOr<std::string> products = describeNarrowProducts(*compilation->module, options);
   if (failed(products))
     return failure();

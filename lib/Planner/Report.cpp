@@ -1,5 +1,6 @@
 #include "scrimp/Planner/Report.h"
 
+#include "scrimp/Analysis/Collectives.h"
 #include "scrimp/Analysis/MemoryUse.h"
 #include "scrimp/Analysis/TrainingParts.h"
 #include "scrimp/Dialect/Scrimp.h"
@@ -25,6 +26,16 @@ struct Holder {
 class ReportBuilder {
 public:
   ReportBuilder(ModuleOp module, DictionaryAttr plan) : module(module), plan(plan) {}
+
+  /// What a rank sends in a step.
+  Array communication() {
+    Array list;
+    if (auto train = module.lookupSymbol<func::FuncOp>("train"))
+      for (const Traffic &traffic : collectTraffic(train))
+        list.push_back(
+            Object{{"collective", traffic.collective}, {"count", traffic.count}, {"bytes", traffic.bytes}});
+    return list;
+  }
 
   FailureOr<Object> build() {
     for (auto function : module.getOps<func::FuncOp>())
@@ -57,6 +68,7 @@ public:
                   {"holders", std::move(list)},
                   {"graphs", std::move(graphs)},
                   {"flops", std::move(flops)},
+                  {"communication", communication()},
                   {"residuals", std::move(residuals)},
                   {"recomputed", std::move(recomputed)}};
   }

@@ -22,22 +22,23 @@ struct ConvertPrecision : scrimp::impl::ConvertPrecisionBase<ConvertPrecision> {
       return signalPassFailure();
     }
     FloatType wide = to == "f64" ? FloatType(Float64Type::get(&getContext())) : Float32Type::get(&getContext());
-    auto isNarrower = [width = wide.getWidth()](Type type) {
-      return isa<FloatType>(type) && type.getIntOrFloatBitWidth() < width;
-    };
+    auto isOther = [wide](Type type) { return isa<FloatType>(type) && type != wide; };
     AttrTypeReplacer replacer;
     replacer.addReplacement([=](RankedTensorType type) -> std::optional<std::pair<Type, WalkResult>> {
-      if (!isNarrower(type.getElementType()))
+      if (!isOther(type.getElementType()))
         return std::nullopt;
       return std::make_pair(Type(type.clone(wide)), WalkResult::skip());
     });
     replacer.addReplacement([=](DenseElementsAttr attr) -> std::optional<std::pair<Attribute, WalkResult>> {
-      if (!isNarrower(attr.getElementType()))
+      if (!isOther(attr.getElementType()))
         return std::make_pair(Attribute(attr), WalkResult::skip());
       auto widen = [&semantics = wide.getFloatSemantics()](const APFloat &value) {
         APFloat converted = value;
         bool lost;
         converted.convert(semantics, APFloat::rmNearestTiesToEven, &lost);
+        // The lowest double of an attention mask becomes the lowest float.
+        if (converted.isInfinity() && !value.isInfinity())
+          converted = APFloat::getLargest(semantics, value.isNegative());
         return converted.bitcastToAPInt();
       };
       return std::make_pair(Attribute(cast<DenseFPElementsAttr>(attr).mapValues(wide, widen)), WalkResult::skip());

@@ -96,6 +96,19 @@ def sixteen_bit_file(folder):
         check(abs(found.mean() - 0.4) < bound, f"{name}: the mean weight is {found.mean()}, expected .4")
 
 
+def double_file(folder):
+    """A model that was exported in double, in fp32 and in bf16: bit for bit what the same model exported in fp32 gives."""
+    data = harness.data_flags(MODELS / "gpt2", harness.INPUTS["gpt2"])
+    for precision in ("fp32", "bf16"):
+        losses = []
+        for name in ("export", "export.f64"):
+            program = folder / f"{name}-{precision}"
+            compile_model(MODELS / "gpt2" / f"{name}.onnx", program, "--dim", "batch=4", "--precision", precision)
+            steps = train_steps(program, folder / "metrics.jsonl", "--steps", 3, *data)
+            losses.append([step["loss"] for step in steps])
+        check(losses[0] == losses[1], f"{precision}: losses of the file in fp32, and of that in double: {losses}")
+
+
 def accumulators(folder):
     """18 and 7: gradients 256 and 1 of two micro-batches add up to 257, and a row that only the last one reads gets its
     gradient in full."""
@@ -281,6 +294,7 @@ if __name__ == "__main__":
         [
             masters,
             sixteen_bit_file,
+            double_file,
             accumulators,
             norm,
             large_activations,

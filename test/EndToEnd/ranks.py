@@ -69,6 +69,31 @@ def stages(folder):
             same_steps(found, one[clipped], what)
 
 
+def traffic(folder):
+    """What the plan says that ranks send is what they send, and the formula: 2 Psi (N-1)/N up to stage 2, (K+1) Psi (N-1)/N
+    with K micro-batches there, 3 Psi (N-1)/N in stage 3, where only the blocks' backward pass gathers again."""
+    source, dims = model_source("gpt2", 8)
+    data = harness.data_flags(MODELS / "gpt2", INPUTS["gpt2"])
+    elements = int(run(["scrimp-plan", source, *dims, "--parameters", "--quiet"]).stdout.split("\n")[-2].split()[0])
+    for world, stage, count, factor in ((2, 0, 1, 2), (4, 0, 2, 2), (2, 1, 2, 2), (4, 2, 1, 2), (2, 2, 2, 3), (4, 2, 2, 3)):
+        flags = (*dims, "--zero", stage, "--micro-batches", count)
+        steps = learn(folder, f"{world}-{stage}-{count}", source, data, *flags, world=world, steps=2)
+        report = folder / "plan.json"
+        run(["scrimp-plan", source, *flags, "--world", world, "--quiet", "--report", report])
+        plan = json.loads(report.read_text())
+        planned = sum(t["bytes"] for t in plan["communication"])
+        what = f"{world} ranks, stage {stage}, {count} micro-batches"
+        for step in steps:
+            # Of a single number one rank sends more than others; planned is the mean.
+            check(
+                abs(step["sent_bytes"] - planned) <= 64 * world,
+                f"{what}: a rank sent {step['sent_bytes']} bytes, planned are {planned}",
+            )
+        expected = factor * elements * (world - 1) / world
+        sent = steps[0]["sent_elements"]
+        check(0.98 * expected <= sent <= 1.02 * expected, f"{what}: {sent} elements, the formula has {expected}")
+
+
 def planned(folder):
     """Shapes of 7.5B and 175B parameters, planned without weights: what each stage keeps, by the formulae of ZeRO
     (arXiv:1910.02054), and a peak that neither a higher stage nor more ranks raise."""
@@ -105,4 +130,4 @@ def planned(folder):
 
 if __name__ == "__main__":
     LAUNCHERS.extend(sys.argv.pop(2).split(","))
-    harness.main([stages, planned])
+    harness.main([stages, traffic, planned])

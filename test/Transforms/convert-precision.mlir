@@ -24,6 +24,10 @@
 // F32-COUNT-2: tensor<2xf32>
 // F32:       scrimp.constant dense<[0.0999755859, 1.000000e+00]> : tensor<2xf32>
 // F32-NOT:   f16
+// F32-LABEL: func.func @double(
+// F32-NEXT:  scrimp.constant dense<[-3.40282347E+38, 0xFF800000, 1.000000e-01]> : tensor<3xf32>
+// F32-NEXT:  scrimp.cast %{{.*}} : tensor<3xf32> -> tensor<3xf32>
+// F32-NOT:   f64>
 func.func @main(%w: tensor<2xf32> {scrimp.name = "w", scrimp.param = "trainable",
                                    scrimp.init = {kind = "constant", a = 0.5 : f64}},
                 %i: tensor<2xi64> {scrimp.name = "i", scrimp.input = 0 : i64},
@@ -42,4 +46,10 @@ func.func @main(%w: tensor<2xf32> {scrimp.name = "w", scrimp.param = "trainable"
   %d = scrimp.add %b, %c : tensor<2xf32>
   %loss = scrimp.reduce sum, %d [0] : tensor<2xf32> -> tensor<f32>
   return %loss : tensor<f32>
+}
+
+func.func @double() -> tensor<3xf32> {
+  %mask = scrimp.constant dense<[-1.7976931348623157e308, 0xFFF0000000000000, 0.1]> : tensor<3xf64>
+  %0 = scrimp.cast %mask : tensor<3xf64> -> tensor<3xf32>
+  return %0 : tensor<3xf32>
 }

@@ -29,6 +29,16 @@ private:
   llvm::DenseSet<Value> differing;
 };
 
+/// What a step of one rank sends in collectives of one name: how often it runs them, and the bytes, on average over the
+/// ranks.
+struct Traffic {
+  std::string collective;
+  int64_t count = 0, bytes = 0;
+};
+
+/// Of the whole function, loops included, by name in the order of first appearance.
+SmallVector<Traffic> collectTraffic(func::FuncOp function);
+
 /// Proves that all ranks run the same collectives, of the same sizes, in the same order. They run one program of static
 /// shapes, and where one may end a step early they agree on it (CmdCheckFiniteOp), so it is enough that
 ///

@@ -289,14 +289,15 @@ def AnnotateBatch : Pass<"scrimp-annotate-batch", "::mlir::func::FuncOp"> {
 }
 
 def ConvertPrecision : Pass<"scrimp-convert-precision", "::mlir::ModuleOp"> {
-  let summary = "Compute in another float type what was f32 or narrower";
+  let summary = "Compute in one float type";
   let description = [{
-    Every tensor type of a float narrower than `to` becomes the type `to`: arguments, results and constants (whose values
-    are then the narrower values, exactly). f64 attributes, names, roles and other types stay. Training in fp64 is how
-    logic is compared with a framework to 1e-10; f32 is what scrimp-mixed-precision starts from.
+    Every tensor type of another float becomes the type `to`: arguments, results and constants, whose values are rounded to
+    nearest where `to` is narrower, and what is finite stays so (the lowest double of an attention mask). f64 attributes,
+    names, roles and other types stay. Training in fp64 is how logic is compared with a framework to 1e-10; f32 is what
+    scrimp-mixed-precision starts from.
 
     Requires: nothing; runs at any graph level, before memory is planned.
-    Ensures: no value of a tensor type of a narrower float is left.
+    Ensures: no value of a tensor type of another float is left.
     Fails: if `to` is neither f64 nor f32.
     Example: test/Transforms/convert-precision.mlir
   }];
