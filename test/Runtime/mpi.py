@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -109,6 +110,11 @@ def runs():
     assert status != 0 and ours(err) == [
         "scrimp-test-ranks: error: ranks differ in the number of ranks that their executables were compiled for: 2 on rank 0, 5 on rank 1; "
         "start all ranks from one executable"], err
+    other = ["env", "SCRIMP_TEST_MODEL=other", train]
+    status, _, err, _ = run([launchers[0], "-n", "1", train] + flags + [":", "-n", "1"] + other + flags)
+    assert status != 0 and len(ours(err)) == 1 and re.fullmatch(
+        r"scrimp-test-ranks: error: ranks differ in the programs of their executables \(hash\): [0-9a-f]{16} on rank 0, [0-9a-f]{16} on rank 1; "
+        "start all ranks from one executable", ours(err)[0]), err
     for rank in "01":
         status, _, err, _ = run([train] + flags, RANK=rank, WORLD_SIZE="2")
         told = ["scrimp-test-ranks: error: RANK and WORLD_SIZE are set, as torchrun does, but ranks on CPUs talk by MPI; start them with "

@@ -1,6 +1,6 @@
 // The test program as an executable, for mpirun. Beside the flags of every executable it takes from the environment
 // what a rank shall do at the beginning of a step: SCRIMP_TEST_AT=rank:step:(kill|term|hang|leave), and with
-// SCRIMP_TEST_THREADS=N it runs N ranks as threads.
+// SCRIMP_TEST_THREADS=N it runs N ranks as threads. SCRIMP_TEST_MODEL is the model's name.
 #include "TestProgram.h"
 #include "scrimp/runtime/Launch.h"
 #include <algorithm>
@@ -16,6 +16,8 @@ int main(int argc, char **argv) {
   Launch launch = Launch::fromEnvironment();
   const char *world = getenv("SCRIMP_TEST_WORLD");
   TestProgram test(world ? atoi(world) : launch.size);
+  if (const char *model = getenv("SCRIMP_TEST_MODEL"))
+    test.table.model = model;
   if (const char *when = getenv("SCRIMP_TEST_AT"))
     sscanf(when, "%d:%d:%15s", &rankToTrouble, &stepToTrouble, trouble);
   if (rankToTrouble == launch.rank)
