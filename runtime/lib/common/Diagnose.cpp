@@ -84,7 +84,11 @@ Trainer::Cause Trainer::findCause() const {
 
 /// What the rank that knows most has to say, of a step that all skip.
 std::string Trainer::tellAll(const std::string &what) {
-  return ranks.size() == 1 ? what : ranks.agree(Status::errorText(what), pendingWeight).message();
+  if (ranks.size() == 1)
+    return what;
+  std::string told = ranks.agree(Status::errorText(what), pendingWeight).message();
+  ranks.failAlone(); // the run goes on
+  return told;
 }
 
 Status Trainer::nonFiniteLoss(double loss, int64_t step, bool applied) {
