@@ -8,7 +8,7 @@ import os
 import sys
 
 import harness
-from harness import INPUTS, MODELS, check, compile_model, read_metrics, run
+from harness import INPUTS, MODELS, check, compile_model, read_metrics, read_safetensors, run
 from micro_batches import model_source
 from rematerialize import gpt
 
@@ -26,8 +26,11 @@ LAUNCHERS = []
 def learn(folder, name, source, data, *compile_flags, world=1, steps=6, flags=()):
     """Compiles, trains on `world` ranks; the objects of the steps."""
     compile_model(source, folder / name, *compile_flags, *(("--world", world) if world > 1 else ()))
-    metrics = folder / f"{name}.jsonl"
-    command = [folder / name, "--steps", steps, "--metrics", metrics, "--threads", 1, *data, *flags]
+    return train(folder / name, folder / f"{name}.jsonl", data, world, steps, flags)
+
+
+def train(executable, metrics, data, world, steps, flags):
+    command = [executable, "--steps", steps, "--metrics", metrics, "--threads", 1, *data, *flags]
     if world > 1:
         LAUNCHERS.append(LAUNCHERS.pop(0))
         command = [LAUNCHERS[0], "-n", world, *command]
@@ -128,6 +131,48 @@ def planned(folder):
     return "; ".join(told)
 
 
+def exported(checkpoint, output):
+    """All that a checkpoint holds, in one file for the model and one for the optimizer, whoever wrote it."""
+    tensors = {}
+    for flags in ((), ("--optimizer",)):
+        run(["scrimp-checkpoint", "export", checkpoint, "-o", output, *flags])
+        tensors.update(read_safetensors(output))
+    return tensors
+
+
+def checkpoints(folder):
+    """Who saves and who goes on: any number of ranks, at any stage, ends with the weights and states of one process."""
+    source, dims = model_source("mlp", 8)
+    data = harness.data_flags(MODELS / "mlp", INPUTS["mlp"])
+    flags = ("--lr", "1e-2", "--eps", "1e-3")
+    worlds = {"one": (1, 0), "stage1": (3, 1), "stage2": (2, 2), "stage3": (4, 3)}
+    for who, (world, stage) in worlds.items():
+        zero = ("--world", world, "--zero", stage, "--persist-below", 16) if world > 1 else ()
+        compile_model(source, folder / who, *dims, "--precision", "fp64", *zero)
+
+    def go(who, name, *more):
+        saved = ("--save", folder / f"{name}.saved")
+        return train(folder / who, folder / f"{name}.jsonl", data, worlds[who][0], 6, (*flags, *saved, *more))
+
+    steps = {who: go(who, who, "--save-every", 3) for who in worlds}
+    final = exported(folder / "one.saved", folder / "w")
+    for who, (world, stage) in worlds.items():
+        middle = folder / f"{who}.saved" / "step-000003"
+        shards = [len(list(middle.glob(f"{kind}*.safetensors"))) for kind in ("model", "optimizer")]
+        expected = [world if stage == 3 else 1, world if stage else 1]
+        check(shards == expected, f"{who} saved {shards} files, expected {expected}")
+        for other in worlds:
+            found = go(other, f"{other}-from-{who}", "--resume", middle)
+            what = f"{other} from the checkpoint of {who}"
+            same_steps(found, steps["one"][3:], what)
+            tensors = exported(folder / f"{other}-from-{who}.saved", folder / "w")
+            check(sorted(tensors) == sorted(final), f"{what} ends with {sorted(tensors)}")
+            for name, value in tensors.items():
+                distance = abs(value.astype(float) - final[name].astype(float)).max(initial=0)
+                check(distance <= 1e-12, f"{what}: {name} is {distance:.3g} from that of one process")
+        run(["scrimp-checkpoint", "diff", folder / f"{who}.saved", folder / f"{who}-from-{who}.saved"])
+
+
 if __name__ == "__main__":
     LAUNCHERS.extend(sys.argv.pop(2).split(","))
-    harness.main([stages, traffic, planned])
+    harness.main([stages, traffic, planned, checkpoints])

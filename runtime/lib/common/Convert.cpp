@@ -92,6 +92,28 @@ int64_t fileTypeBytes(FileType type) { return fileTypes[static_cast<int>(type)].
 const char *fileTypeName(FileType type) { return fileTypes[static_cast<int>(type)].name; }
 bool fileTypeIsFloat(FileType type) { return fileTypes[static_cast<int>(type)].isFloat; }
 
+FileType fileTypeOf(DType type) {
+  switch (type) {
+  case DType::f32:
+    return FileType::f32;
+  case DType::f64:
+    return FileType::f64;
+  case DType::bf16:
+    return FileType::bf16;
+  case DType::f16:
+    return FileType::f16;
+  case DType::i1:
+    return FileType::b1;
+  case DType::i8:
+    return FileType::i8;
+  case DType::i32:
+    return FileType::i32;
+  case DType::i64:
+    return FileType::i64;
+  }
+  return FileType::f32;
+}
+
 bool sameRepresentation(FileType from, DType to) {
   switch (to) {
   case DType::f32:

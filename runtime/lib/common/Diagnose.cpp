@@ -1,6 +1,7 @@
 // A step that is not finite: what is said of it, and where it comes from as far as the arena still shows.
 #include "Trainer.h"
 #include "scrimp/runtime/NonFinite.h"
+#include "scrimp/runtime/TensorPart.h"
 #include <cmath>
 
 namespace scrimp::runtime {
@@ -14,25 +15,27 @@ static bool isLearned(const Tensor *tensor) {
   return tensor->role() == TensorRole::parameter || tensor->role() == TensorRole::buffer;
 }
 
-int64_t Trainer::findNonFiniteIn(const Tensor *tensor) const {
-  return findNonFinite(tensor->dtype(), arena.base() + tensor->offset(), elementCount(tensor->shape()));
+/// In what this rank holds of a tensor, the first number that is not finite, or that is NaN; null without one.
+const char *Trainer::findNonFiniteIn(const Tensor *tensor, bool nanOnly) const {
+  TensorPart part = partOf(tensor, ranks.rank());
+  const char *values = arena.base() + part.offset;
+  int64_t at = findNonFinite(tensor->dtype(), values, part.count, nanOnly);
+  return at < 0 ? nullptr : nonFiniteText(loadElement(tensor->dtype(), values, at));
 }
 
 void Trainer::noteFiniteWeights() {
   finiteWeights.clear();
   for (const Tensor *tensor : items(program->tensors()))
-    if (isLearned(tensor) && findNonFiniteIn(tensor) < 0)
+    if (isLearned(tensor) && !findNonFiniteIn(tensor))
       finiteWeights.push_back(tensor);
 }
 
 Status Trainer::checkWeights() const {
   for (const Tensor *tensor : finiteWeights)
-    if (int64_t at = findNonFiniteIn(tensor); at >= 0)
+    if (const char *value = findNonFiniteIn(tensor))
       return Status::error("'%s' holds %s after step %lld, though loss and gradients were finite: the update itself is "
                            "too large; nothing more is saved: lower --lr",
-                           tensor->name()->c_str(),
-                           nonFiniteText(loadElement(tensor->dtype(), arena.base() + tensor->offset(), at)),
-                           (long long)state.step);
+                           tensor->name()->c_str(), value, (long long)state.step);
   return Status::ok();
 }
 
@@ -60,13 +63,11 @@ Trainer::Cause Trainer::findCauseInData() const {
 Trainer::Cause Trainer::findCauseInWeights() const {
   for (const Tensor *tensor : items(program->tensors())) {
     bool isWeight = isLearned(tensor) || tensor->role() == TensorRole::frozen_parameter;
-    const char *values = arena.base() + tensor->offset();
-    int64_t at = !isWeight ? -1
-                           : findNonFinite(tensor->dtype(), values, elementCount(tensor->shape()),
-                                           /*nanOnly=*/tensor->role() != TensorRole::parameter);
-    if (at < 0)
+    const char *value =
+        isWeight ? findNonFiniteIn(tensor, /*nanOnly=*/tensor->role() != TensorRole::parameter) : nullptr;
+    if (!value)
       continue;
-    const char *value = nonFiniteText(loadElement(tensor->dtype(), values, at)), *name = tensor->name()->c_str();
+    const char *name = tensor->name()->c_str();
     if (std::find(finiteWeights.begin(), finiteWeights.end(), tensor) != finiteWeights.end())
       return {format("'%s' holds %s since the update of a step before", name, value), "lower --lr", false};
     std::string source = checkpoint                 ? "the checkpoint '" + checkpoint->folder + "'"

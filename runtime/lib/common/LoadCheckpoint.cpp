@@ -82,6 +82,39 @@ private:
 
 } // namespace
 
+/// Which tensors are shared out, and how; false if it is no such table or does not fit to so many ranks.
+static bool readSharing(const json &table, int64_t world, std::map<std::string, TensorSet::Entry> &shared) {
+  constexpr int64_t most = int64_t{1} << 48;
+  if (!table.is_object() || world < 2 || world > 1 << 20)
+    return false;
+  auto number = [&](const json &value, int64_t &target) {
+    bool isNumber = value.is_number_unsigned() && value.get<uint64_t>() <= most;
+    target = isNumber ? value.get<int64_t>() : 0;
+    return isNumber;
+  };
+  for (auto &[name, tensor] : table.items()) {
+    TensorSet::Entry entry;
+    for (const char *key : {"dtype", "shape", "part_elements", "bucket_offset"})
+      if (!tensor.is_object() || !tensor.contains(key))
+        return false;
+    if (!tensor["dtype"].is_string() || !safetensorsType(tensor["dtype"].get<std::string>(), entry.type) ||
+        !tensor["shape"].is_array() || !number(tensor["part_elements"], entry.sharing.partElements) ||
+        !number(tensor["bucket_offset"], entry.sharing.bucketOffset) || !entry.sharing.isShared())
+      return false;
+    __int128 elements = 1;
+    for (const json &extent : tensor["shape"]) {
+      if (!number(extent, entry.shape.emplace_back()))
+        return false;
+      elements = std::min<__int128>(elements * entry.shape.back(), most + 1);
+    }
+    __int128 held = static_cast<__int128>(entry.sharing.partElements) * world;
+    if (elements > most || entry.sharing.bucketOffset + elements > held)
+      return false;
+    shared.emplace(name, std::move(entry));
+  }
+  return true;
+}
+
 Result<CheckpointOnDisk> openCheckpoint(const std::string &path) {
   Result<std::string> folder = findFolder(path);
   if (folder.failed())
@@ -89,7 +122,7 @@ Result<CheckpointOnDisk> openCheckpoint(const std::string &path) {
   CheckpointOnDisk result;
   result.folder = *folder;
   std::string file = *folder + "/" + stateFile;
-  Result<std::string> text = readText(file, 1 << 20);
+  Result<std::string> text = readText(file, 1 << 28);
   if (text.failed())
     return text.status();
   json whole = json::parse(*text, nullptr, false);
@@ -105,9 +138,10 @@ Result<CheckpointOnDisk> openCheckpoint(const std::string &path) {
     return damaged();
 
   StateReader read(object);
-  if (int64_t format = read.integer("format"); format != checkpointFormat)
-    return Status::error("'%s' has format %lld, this executable reads format %d", file.c_str(), (long long)format,
-                         checkpointFormat);
+  int64_t format = read.integer("format");
+  if (format != wholeFormat && format != sharedFormat)
+    return Status::error("'%s' has format %lld, this executable reads formats %d and %d", file.c_str(),
+                         (long long)format, wholeFormat, sharedFormat);
   if (const json *optimizer = read.find("optimizer"); optimizer && optimizer->is_string())
     result.optimizer = optimizer->get<std::string>();
   else
@@ -145,11 +179,19 @@ Result<CheckpointOnDisk> openCheckpoint(const std::string &path) {
       read.missing = "hyperparameters";
   } else
     read.missing = "hyperparameters";
-  for (const char *name : {modelFile, optimizerFile}) {
-    const json *files = read.find("files");
-    if (!files || !files->contains(name) || !(*files)[name].contains("bytes") || !(*files)[name].contains("xxh64"))
-      return damaged();
-    result.files[name] = {(*files)[name]["bytes"].get<uint64_t>(), (*files)[name]["xxh64"].get<std::string>()};
+  int64_t world = format == sharedFormat ? read.integer("world") : 1;
+  for (bool kind : {false, true}) {
+    CheckpointOnDisk::Tensors &tensors = kind ? result.states : result.model;
+    const json *shared = read.find("shared"), *files = read.find("files");
+    if (const char *name = kind ? "optimizer" : "model"; format == sharedFormat && shared && shared->contains(name))
+      if (!readSharing((*shared)[name], world, tensors.shared))
+        return damaged();
+    tensors.files = storedFiles(kind, tensors.shared.empty() ? 1 : static_cast<int>(world));
+    for (const std::string &name : tensors.files) {
+      if (!files || !files->contains(name) || !(*files)[name].contains("bytes") || !(*files)[name].contains("xxh64"))
+        return damaged();
+      result.files[name] = {(*files)[name]["bytes"].get<uint64_t>(), (*files)[name]["xxh64"].get<std::string>()};
+    }
   }
   if (read.missing)
     return Status::error("'%s' lacks a valid '%s'; resume from another checkpoint", file.c_str(), read.missing);
@@ -175,36 +217,60 @@ static Status checkFile(const File &file, const CheckpointOnDisk::FileInfo &info
   return Status::ok();
 }
 
+Status CheckpointOnDisk::checkFiles(int reader, int readers) const {
+  int number = 0;
+  for (const Tensors *tensors : {&model, &states})
+    for (const std::string &name : tensors->files) {
+      if (number++ % readers != reader)
+        continue;
+      Result<File> file = File::open(folder + "/" + name);
+      if (file.failed())
+        return file.status();
+      if (Status status = checkFile(*file, files.at(name)); status.failed())
+        return status;
+    }
+  return Status::ok();
+}
+
+Result<TensorSet> CheckpointOnDisk::open(bool optimizerState) const {
+  const Tensors &tensors = optimizerState ? states : model;
+  std::vector<TensorSet::Part> parts;
+  for (const std::string &name : tensors.files)
+    parts.push_back({folder + "/" + name, files.at(name).bytes});
+  return TensorSet::open(std::move(parts), tensors.shared);
+}
+
 static bool isSameType(FileType file, DType dtype) {
   return sameRepresentation(file, dtype) || (file == FileType::b1 && dtype == DType::i1);
 }
 
-/// Reads a tensor that matchTensors found to fit into its place.
-static Status readTensor(const File &file, const StoredTensor &source, const NamedTensor &named, char *arena) {
-  const program::Tensor *tensor = named.tensor;
-  char *target = arena + tensor->offset();
-  if (isSameType(source.type, tensor->dtype()))
-    return file.read(source.offset, target, static_cast<uint64_t>(byteCount(tensor)));
-  int64_t from = fileTypeBytes(source.type), to = elementBytes(tensor->dtype()), count = elementCount(tensor->shape()),
-          part = static_cast<int64_t>(ioBufferBytes) / from;
+/// Reads a piece of a tensor that matchTensors found to fit to `target`.
+static Status readPiece(const TensorSet::Piece &piece, const NamedTensor &named, char *target) {
+  FileType type = piece.stored.type;
+  DType dtype = named.tensor->dtype();
+  int64_t from = fileTypeBytes(type), to = elementBytes(dtype), most = static_cast<int64_t>(ioBufferBytes) / from;
+  uint64_t offset = piece.stored.offset + static_cast<uint64_t>(piece.first * from);
+  if (isSameType(type, dtype))
+    return piece.file.read(offset, target, static_cast<uint64_t>(piece.count * from));
   std::vector<char> buffer(ioBufferBytes);
-  for (int64_t at = 0; at < count; at += part) {
-    int64_t n = std::min(part, count - at);
-    if (Status status = file.read(source.offset + static_cast<uint64_t>(at * from), buffer.data(),
-                                  static_cast<uint64_t>(n * from));
+  for (int64_t at = 0; at < piece.count; at += most) {
+    int64_t n = std::min(most, piece.count - at);
+    if (Status status =
+            piece.file.read(offset + static_cast<uint64_t>(at * from), buffer.data(), static_cast<uint64_t>(n * from));
         status.failed())
       return status;
-    if (int64_t bad = convertElements(source.type, buffer.data(), tensor->dtype(), target + at * to, n); bad >= 0)
+    if (int64_t bad = convertElements(type, buffer.data(), dtype, target + at * to, n); bad >= 0)
       return Status::error("'%s': element %lld of tensor '%s' is %s, which this executable's %s does not hold",
-                           file.path().c_str(), (long long)(at + bad), named.name.c_str(),
-                           valueText(source.type, buffer.data(), bad).c_str(), dtypeName(tensor->dtype()));
+                           piece.file.path().c_str(), (long long)(piece.begin + at + bad), named.name.c_str(),
+                           valueText(type, buffer.data(), bad).c_str(), dtypeName(dtype));
   }
   return Status::ok();
 }
 
-static Status matchTensors(const File &file, const std::map<std::string, StoredTensor> &found,
-                           const std::vector<NamedTensor> &expected, const CarriedTensors *carried) {
-  const char *path = file.path().c_str();
+static Status matchTensors(const TensorSet &source, const std::vector<NamedTensor> &expected,
+                           const CarriedTensors *carried) {
+  const char *path = source.file()->path().c_str();
+  const std::map<std::string, TensorSet::Entry> &found = source.tensors();
   for (const NamedTensor &named : expected) {
     auto it = found.find(named.name);
     const program::Tensor *tensor = named.tensor;
@@ -212,13 +278,10 @@ static Status matchTensors(const File &file, const std::map<std::string, StoredT
     if (it == found.end())
       return Status::error("'%s' is of another model: it lacks tensor '%s' (%s)", path, named.name.c_str(),
                            wanted.c_str());
-    std::vector<int64_t> shape;
-    for (int64_t extent : items(tensor->shape()))
-      shape.push_back(extent);
     // Floats of another precision convert: what was trained in one may go on in another.
-    bool fits = isSameType(it->second.type, tensor->dtype()) ||
-                (fileTypeIsFloat(it->second.type) && isFloat(tensor->dtype()));
-    if (shape != it->second.shape || !fits)
+    bool fits =
+        isSameType(it->second.type, tensor->dtype()) || (fileTypeIsFloat(it->second.type) && isFloat(tensor->dtype()));
+    if (shapeOf(tensor) != it->second.shape || !fits)
       return Status::error("'%s' is of another model: tensor '%s' is %s %s, expected %s", path, named.name.c_str(),
                            fileTypeName(it->second.type), it->second.shapeText().c_str(), wanted.c_str());
   }
@@ -232,37 +295,38 @@ static Status matchTensors(const File &file, const std::map<std::string, StoredT
   return Status::ok();
 }
 
-Status loadCheckpoint(const program::Program *program, const CheckpointOnDisk &checkpoint, char *arena,
+Status loadCheckpoint(const program::Program *program, const CheckpointOnDisk &checkpoint, int rank, char *arena,
                       CarriedTensors &carried) {
+  if (Status status = checkpoint.checkFiles(rank, static_cast<int>(program->world())); status.failed())
+    return status;
   struct Opened {
-    std::shared_ptr<const File> file;
-    std::map<std::string, StoredTensor> found;
+    TensorSet source;
     std::vector<NamedTensor> expected;
   };
   std::vector<Opened> opened;
   for (bool optimizer : {false, true}) {
-    const char *name = optimizer ? optimizerFile : modelFile;
-    Result<File> file = File::open(checkpoint.folder + "/" + name);
-    if (file.failed())
-      return file.status();
-    if (Status status = checkFile(*file, checkpoint.files.at(name)); status.failed())
-      return status;
-    auto found = readSafetensorsHeader(*file);
-    if (found.failed())
-      return found.status();
-    opened.push_back(
-        {std::make_shared<const File>(std::move(*file)), std::move(*found), storedTensors(program, optimizer)});
-    const Opened &last = opened.back();
-    if (Status status = matchTensors(*last.file, last.found, last.expected, optimizer ? nullptr : &carried);
+    Result<TensorSet> source = checkpoint.open(optimizer);
+    if (source.failed())
+      return source.status();
+    opened.push_back({std::move(*source), storedTensors(program, optimizer)});
+    if (Status status = matchTensors(opened.back().source, opened.back().expected, optimizer ? nullptr : &carried);
         status.failed())
       return status;
   }
-  if (Status status = carried.take(opened.front().file, opened.front().found); status.failed())
+  if (Status status = carried.take(opened.front().source.file(), opened.front().source.inFile()); status.failed())
     return status;
-  for (const Opened &source : opened)
-    for (const NamedTensor &named : source.expected)
-      if (Status status = readTensor(*source.file, source.found.at(named.name), named, arena); status.failed())
+  for (Opened &each : opened)
+    for (const NamedTensor &named : each.expected) {
+      TensorPart part = partOf(named.tensor, rank);
+      char *target = arena + part.offset;
+      auto read = [&](const TensorSet::Piece &piece) {
+        Status status = readPiece(piece, named, target);
+        target += piece.count * elementBytes(named.tensor->dtype());
         return status;
+      };
+      if (Status status = each.source.forEachPiece(named.name, part.begin, part.count, read); status.failed())
+        return status;
+    }
   return Status::ok();
 }
 

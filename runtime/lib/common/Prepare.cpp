@@ -33,9 +33,11 @@ static Status checkMemoryLimits(const Program *program, uint64_t communicationBy
 /// A resumed run goes on as the saved one would have: its flags hold unless given anew, and what would silently change
 /// the order of samples is refused.
 Status Trainer::mergeResumedState(const RunState &saved) {
-  std::string advice = format("to start anew with these weights, give --init-from %s/model.safetensors instead of "
-                              "--resume",
-                              checkpoint->folder.c_str());
+  std::string weights = checkpoint->model.files.size() == 1
+                            ? checkpoint->folder + "/" + checkpoint->model.files.front()
+                            : "what scrimp-checkpoint export makes of " + checkpoint->folder;
+  std::string advice = format("to start anew with these weights, give --init-from %s instead of --resume",
+                              weights.c_str());
   if (checkpoint->optimizer != textOf(program->optimizer()))
     return Status::error("the checkpoint was made with the optimizer %s, this executable has %s; %s",
                          checkpoint->optimizer.c_str(), std::string(textOf(program->optimizer())).c_str(),
@@ -224,7 +226,8 @@ Status Trainer::allocate() {
   InitialTensors which = checkpoint                 ? InitialTensors::constants
                          : options.initFrom.empty() ? InitialTensors::all
                                                     : InitialTensors::statesAndConstants;
-  if (Status status = initializeTensors(program, image.weightsPath, which, options.seed, arena.base(), *pool);
+  if (Status status =
+          initializeTensors(program, image.weightsPath, which, options.seed, ranks.rank(), arena.base(), *pool);
       status.failed())
     return status;
   Result<CarriedTensors> inTrailer = CarriedTensors::inTrailer(program, image.weightsPath);
@@ -232,10 +235,11 @@ Status Trainer::allocate() {
     return inTrailer.status();
   carried = std::move(*inTrailer);
   if (checkpoint)
-    if (Status status = loadCheckpoint(program, *checkpoint, arena.base(), carried); status.failed())
+    if (Status status = loadCheckpoint(program, *checkpoint, ranks.rank(), arena.base(), carried); status.failed())
       return Status::error("--resume: %s", status.message().c_str());
   if (!options.initFrom.empty())
-    if (Status status = initializeFrom(program, options.initFrom, options.initRename, arena.base(), carried);
+    if (Status status =
+            initializeFrom(program, options.initFrom, options.initRename, ranks.rank(), arena.base(), carried);
         status.failed())
       return status;
   if (Status status = data->fillFixed(arena.base()); status.failed())

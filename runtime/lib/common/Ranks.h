@@ -47,6 +47,8 @@ public:
   Status requireEqual(const std::vector<Fact> &facts, const std::string &advice);
   /// The sum over the ranks, in their order.
   Result<double> sum(double mine);
+  /// Collects `bytes` of every rank, in their order, in `all`.
+  Status gather(const void *mine, void *all, int64_t bytes) { return communicator.gather(mine, all, bytes); }
   /// The largest.
   Result<int64_t> largest(int64_t mine);
 

@@ -1,13 +1,13 @@
 // Writing checkpoints.
+#include "Ranks.h"
 #include "StoredTensors.h"
 #include "scrimp/runtime/Checkpoint.h"
 #include "scrimp/runtime/File.h"
-#include "scrimp/runtime/Hash.h"
+#include "scrimp/runtime/SafetensorsWriter.h"
 #include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 namespace scrimp::runtime {
@@ -15,111 +15,42 @@ namespace scrimp::runtime {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-static const char *safetensorsName(DType type) {
-  switch (type) {
-  case DType::f32:
-    return "F32";
-  case DType::f64:
-    return "F64";
-  case DType::bf16:
-    return "BF16";
-  case DType::f16:
-    return "F16";
-  case DType::i1:
-    return "BOOL";
-  case DType::i8:
-    return "I8";
-  case DType::i32:
-    return "I32";
-  case DType::i64:
-    return "I64";
+/// Writes what `rank` has of one of the files: of a tensor that is shared out its part, of others, where it is the
+/// first, the whole. `carried`, if any, comes after them.
+static Result<FileDigest> writeTensors(const std::string &path, const std::vector<NamedTensor> &tensors, int rank,
+                                       const char *arena, const CarriedTensors *carried) {
+  SafetensorsWriter file;
+  std::vector<std::pair<const char *, uint64_t>> spans;
+  for (const NamedTensor &named : tensors) {
+    const program::Tensor *tensor = named.tensor;
+    TensorPart part = partOf(tensor, rank);
+    bool isShared = tensor->part_elements() > 0;
+    if (isShared ? part.count == 0 : rank != 0)
+      continue;
+    file.add(named.name, fileTypeOf(tensor->dtype()), isShared ? std::vector{part.count} : shapeOf(tensor));
+    spans.emplace_back(arena + part.offset, part.count * elementBytes(tensor->dtype()));
   }
-  return "";
-}
-
-namespace {
-
-/// A file that hashes what it is given.
-class HashedFile {
-public:
-  explicit HashedFile(File file) : file(std::move(file)) {}
-  Status write(const void *data, uint64_t bytes) {
-    const char *at = static_cast<const char *>(data);
-    // In pieces, so that each is hashed while it is in the cache.
-    for (uint64_t done = 0; done < bytes; done += ioBufferBytes) {
-      uint64_t part = std::min(ioBufferBytes, bytes - done);
-      hash.update(at + done, part);
-      if (Status status = file.write(at + done, part); status.failed())
-        return status;
-    }
-    written += bytes;
-    return Status::ok();
-  }
-  Status finish(json &entry) {
-    entry = {{"bytes", written}, {"xxh64", hashText(hash.digest())}};
-    return file.sync();
-  }
-
-private:
-  File file;
-  Hash64 hash;
-  uint64_t written = 0;
-};
-
-} // namespace
-
-/// `carried`, if any, comes after `tensors`.
-static Status writeTensors(const std::string &path, const std::vector<NamedTensor> &tensors, const char *arena,
-                           const CarriedTensors *carried, json &entry) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  header["__metadata__"] = {{"format", "pt"}};
-  uint64_t offset = 0;
   static const std::map<std::string, CarriedTensors::Place> none;
   const auto &places = carried ? carried->byName() : none;
-  for (const NamedTensor &named : tensors) {
-    auto shape = nlohmann::ordered_json::array();
-    for (int64_t extent : items(named.tensor->shape()))
-      shape.push_back(extent);
-    uint64_t bytes = static_cast<uint64_t>(byteCount(named.tensor));
-    header[named.name] = {{"dtype", safetensorsName(named.tensor->dtype())},
-                          {"shape", shape},
-                          {"data_offsets", {offset, offset + bytes}}};
-    offset += bytes;
-  }
-  auto bytesOf = [](const StoredTensor &tensor) {
-    return static_cast<uint64_t>(tensor.elements() * fileTypeBytes(tensor.type));
-  };
-  for (const auto &[name, place] : places) {
-    header[name] = {{"dtype", safetensorsName(place.tensor.type)},
-                    {"shape", place.tensor.shape},
-                    {"data_offsets", {offset, offset + bytesOf(place.tensor)}}};
-    offset += bytesOf(place.tensor);
-  }
-  std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  uint64_t length = text.size();
-  Result<File> created = File::create(path);
-  if (created.failed())
-    return created.status();
-  HashedFile file(std::move(*created));
-  if (Status status = file.write(&length, 8); status.failed())
+  for (const auto &[name, place] : places)
+    file.add(name, place.tensor.type, place.tensor.shape);
+  if (Status status = file.create(path); status.failed())
     return status;
-  if (Status status = file.write(text.data(), text.size()); status.failed())
-    return status;
-  for (const NamedTensor &named : tensors)
-    if (Status status = file.write(arena + named.tensor->offset(), static_cast<uint64_t>(byteCount(named.tensor)));
-        status.failed())
+  for (auto [data, bytes] : spans)
+    if (Status status = file.write(data, bytes); status.failed())
       return status;
   std::vector<char> buffer(places.empty() ? 0 : ioBufferBytes);
-  for (const auto &[name, place] : places)
-    for (uint64_t done = 0, bytes = bytesOf(place.tensor); done < bytes; done += buffer.size()) {
+  for (const auto &[name, place] : places) {
+    auto bytes = static_cast<uint64_t>(place.tensor.elements() * fileTypeBytes(place.tensor.type));
+    for (uint64_t done = 0; done < bytes; done += buffer.size()) {
       uint64_t part = std::min<uint64_t>(buffer.size(), bytes - done);
       if (Status status = place.file->read(place.tensor.offset + done, buffer.data(), part); status.failed())
         return status;
       if (Status status = file.write(buffer.data(), part); status.failed())
         return status;
     }
-  return file.finish(entry);
+  }
+  return file.finish();
 }
 
 /// Numbers as text: JSON has no infinity, and %.17g brings every double back.
@@ -136,7 +67,7 @@ static json describeState(const program::Program *program, const RunState &state
     scale = {{"scale", numberText(state.lossScale.scale)},
              {"updates", state.lossScale.updates},
              {"skipped_steps", state.lossScale.skippedSteps}};
-  return {{"format", checkpointFormat},
+  return {{"format", wholeFormat},
           {"model", textOf(program->model())},
           {"optimizer", textOf(program->optimizer())},
           {"fingerprint", hashText(program->fingerprint())},
@@ -164,15 +95,88 @@ static Status writeText(const std::string &path, const std::string &text) {
   return file->sync();
 }
 
-static Status writeCheckpoint(const program::Program *program, const char *arena, const CarriedTensors &carried,
-                              const RunState &state, const std::string &folder) {
+static constexpr bool kinds[] = {false, true}; // parameters, states
+
+/// What tells readers where the elements of tensors are that are shared out.
+static json describeSharing(const std::vector<NamedTensor> &tensors) {
+  json table = json::object();
+  for (const NamedTensor &named : tensors)
+    if (Sharing sharing = sharingOf(named.tensor); sharing.isShared())
+      table[named.name] = {{"dtype", safetensorsName(fileTypeOf(named.tensor->dtype()))},
+                           {"shape", shapeOf(named.tensor)},
+                           {"part_elements", sharing.partElements},
+                           {"bucket_offset", sharing.bucketOffset}};
+  return table;
+}
+
+namespace {
+
+/// One save, as one of the ranks sees it.
+class Saving {
+public:
+  Saving(const program::Program *program, const RunState &state, const std::string &folder, Ranks &ranks)
+      : program(program), state(state), folder(folder), ranks(ranks) {
+    for (bool kind : kinds) {
+      tensors[kind] = storedTensors(program, kind);
+      files[kind] = storedFiles(kind, partsOf(program, tensors[kind]));
+    }
+  }
+
+  /// Writes the files that are this rank's; afterwards the first rank knows those of all.
+  Status writeFiles(const char *arena, const CarriedTensors &carried);
+  /// The first rank: what makes a checkpoint of them.
+  Status writeIndex() const;
+
+private:
+  const program::Program *program;
+  const RunState &state;
+  const std::string &folder;
+  Ranks &ranks;
+  std::vector<NamedTensor> tensors[2];
+  std::vector<std::string> files[2];
+  std::vector<FileDigest> digests; // two of each rank
+};
+
+} // namespace
+
+Status Saving::writeFiles(const char *arena, const CarriedTensors &carried) {
+  FileDigest mine[2];
+  Status status;
+  auto rank = static_cast<size_t>(ranks.rank());
+  for (bool kind : kinds) {
+    if (status.failed() || rank >= files[kind].size())
+      continue;
+    Result<FileDigest> written = writeTensors(folder + "/" + files[kind][rank], tensors[kind], ranks.rank(), arena,
+                                              kind || rank ? nullptr : &carried);
+    if (written.failed())
+      status = written.status();
+    else
+      mine[kind] = *written;
+  }
+  if (status = ranks.agree(status); status.failed())
+    return status;
+  digests.resize(2 * static_cast<size_t>(ranks.size()));
+  return ranks.gather(mine, digests.data(), sizeof(mine));
+}
+
+Status Saving::writeIndex() const {
   json description = describeState(program, state);
-  for (bool optimizer : {false, true}) {
-    const char *name = optimizer ? optimizerFile : modelFile;
-    if (Status status = writeTensors(folder + "/" + name, storedTensors(program, optimizer), arena,
-                                     optimizer ? nullptr : &carried, description["files"][name]);
-        status.failed())
-      return status;
+  for (bool kind : kinds) {
+    for (size_t rank = 0; rank < files[kind].size(); ++rank) {
+      const std::string &name = files[kind][rank];
+      const FileDigest &digest = digests[2 * rank + kind];
+      std::error_code error;
+      if (fs::file_size(folder + "/" + name, error) != digest.bytes || error)
+        return Status::error("rank %zu wrote '%s/%s', but this rank does not find it there; all ranks must share the "
+                             "folder",
+                             rank, folder.c_str(), name.c_str());
+      description["files"][name] = {{"bytes", digest.bytes}, {"xxh64", hashText(digest.hash)}};
+    }
+    if (files[kind].size() == 1)
+      continue;
+    description["format"] = sharedFormat;
+    description["world"] = program->world();
+    description["shared"][kind ? "optimizer" : "model"] = describeSharing(tensors[kind]);
   }
   // The state has a hash of its own, over its canonical text.
   std::string text = description.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -258,30 +262,53 @@ Status prepareCheckpointFolder(const std::string &folder, File &lock) {
   return Status::ok();
 }
 
-Status saveCheckpoint(const program::Program *program, const char *arena, const CarriedTensors &carried,
-                      const RunState &state, const std::string &folder, int64_t keep) {
-  std::string name = format("step-%06lld", (long long)state.step);
-  std::string temporary = folder + "/.tmp-" + name, final = folder + "/" + name;
+static Status makeEmptyFolder(const std::string &path) {
   std::error_code error;
-  fs::remove_all(temporary, error);
-  fs::create_directories(temporary, error);
-  Status status = error ? Status::error("cannot create '%s': %s", temporary.c_str(), error.message().c_str())
-                        : writeCheckpoint(program, arena, carried, state, temporary);
-  if (!status.failed())
-    status = replacePath(temporary, final);
-  if (!status.failed())
-    status = syncDirectory(folder);
-  if (status.failed()) {
-    fs::remove_all(temporary, error);
-    return Status::error("checkpoint of step %lld was not saved: %s; earlier checkpoints are intact",
-                         (long long)state.step, status.message().c_str());
-  }
+  fs::remove_all(path, error);
+  fs::create_directories(path, error);
+  return error ? Status::error("cannot create '%s': %s", path.c_str(), error.message().c_str()) : Status::ok();
+}
+
+/// The temporary folder becomes the checkpoint `name`.
+static Status publish(const std::string &folder, const std::string &temporary, const std::string &name) {
+  if (Status status = replacePath(temporary, folder + "/" + name); status.failed())
+    return status;
+  return syncDirectory(folder);
+}
+
+/// What follows once the checkpoint `name` is there.
+static Status tidyUp(const std::string &folder, const std::string &name, int64_t keep) {
   if (Status latest = writeLatest(folder, name); latest.failed())
-    return Status::error("checkpoint '%s' is saved, but '%s/latest' was not updated: %s", final.c_str(), folder.c_str(),
-                         latest.message().c_str());
+    return Status::error("checkpoint '%s/%s' is saved, but '%s/latest' was not updated: %s", folder.c_str(),
+                         name.c_str(), folder.c_str(), latest.message().c_str());
   if (keep > 0)
     removeOld(folder, name, keep);
   return syncDirectory(folder);
+}
+
+Status saveCheckpoint(const program::Program *program, const char *arena, const CarriedTensors &carried,
+                      const RunState &state, const std::string &folder, int64_t keep, Ranks &ranks) {
+  std::string name = format("step-%06lld", (long long)state.step);
+  std::string temporary = folder + "/.tmp-" + name;
+  Status status = ranks.agree(ranks.isFirst() ? makeEmptyFolder(temporary) : Status::ok());
+  Saving saving(program, state, temporary, ranks);
+  if (!status.failed())
+    status = saving.writeFiles(arena, carried);
+  if (!status.failed()) {
+    Status published = ranks.isFirst() ? saving.writeIndex() : Status::ok();
+    if (ranks.isFirst() && !published.failed())
+      published = publish(folder, temporary, name);
+    status = ranks.agree(published);
+  }
+  if (status.failed()) {
+    // Where a rank has died the others may be writing still; the next run removes what they leave.
+    std::error_code ignored;
+    if (ranks.isFirst() && ranks.failedTogether())
+      fs::remove_all(temporary, ignored);
+    return Status::error("checkpoint of step %lld was not saved: %s; earlier checkpoints are intact",
+                         (long long)state.step, status.message().c_str());
+  }
+  return ranks.agree(ranks.isFirst() ? tidyUp(folder, name, keep) : Status::ok());
 }
 
 } // namespace scrimp::runtime

@@ -11,12 +11,24 @@ namespace scrimp::runtime {
 inline constexpr const char *modelFile = "model.safetensors";
 inline constexpr const char *optimizerFile = "optimizer.safetensors";
 inline constexpr const char *stateFile = "state.json";
-inline constexpr int checkpointFormat = 1;
+inline constexpr int wholeFormat = 1, sharedFormat = 2; // without and with tensors that are shared out
 
 struct NamedTensor {
   std::string name;
   const program::Tensor *tensor;
 };
+
+/// The files of parameters or of states, in the order of the ranks that wrote them: "model.safetensors" where all is
+/// whole, else "model-00001-of-00004.safetensors" to "model-00004-of-00004.safetensors".
+inline std::vector<std::string> storedFiles(bool optimizerState, int parts) {
+  std::string whole = optimizerState ? optimizerFile : modelFile;
+  if (parts == 1)
+    return {whole};
+  std::vector<std::string> files;
+  for (int part = 1; part <= parts; ++part)
+    files.push_back(whole.substr(0, whole.find('.')) + format("-%05d-of-%05d.safetensors", part, parts));
+  return files;
+}
 
 /// The tensors of one file under all their names, wide elements first so that all are aligned, then by name.
 inline std::vector<NamedTensor> storedTensors(const program::Program *program, bool optimizerState) {
@@ -34,6 +46,13 @@ inline std::vector<NamedTensor> storedTensors(const program::Program *program, b
     return bytesA != bytesB ? bytesA > bytesB : a.name < b.name;
   });
   return stored;
+}
+
+/// In how many files they are: one of each rank where any is shared out.
+inline int partsOf(const program::Program *program, const std::vector<NamedTensor> &stored) {
+  bool isShared = std::any_of(stored.begin(), stored.end(),
+                              [](const NamedTensor &named) { return named.tensor->part_elements() > 0; });
+  return isShared ? static_cast<int>(program->world()) : 1;
 }
 
 } // namespace scrimp::runtime

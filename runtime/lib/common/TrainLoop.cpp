@@ -166,13 +166,9 @@ Status Trainer::save() {
     return status;
   if (options.saveFolder.empty())
     return Status::ok();
-  Status saved;
-  if (ranks.isFirst())
-    saved = saveCheckpoint(program, arena.base(), carried, state, options.saveFolder, options.keep);
+  Status saved = saveCheckpoint(program, arena.base(), carried, state, options.saveFolder, options.keep, ranks);
   if (saved.failed())
-    saved = Status::error("--save: %s", saved.message().c_str());
-  if (saved = ranks.agree(saved); saved.failed())
-    return saved;
+    return Status::error("--save: %s", saved.message().c_str());
   savedStep = state.step;
   return Status::ok();
 }

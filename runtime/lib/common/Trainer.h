@@ -64,7 +64,7 @@ private:
   Result<double> valueOf(const Executor &graph, const program::Output *output);
   Status nonFiniteGradient(const program::CheckFinite *check, double loss, int64_t step);
   Status overflowedGradient(const program::CheckFinite *check, double loss, int64_t step);
-  int64_t findNonFiniteIn(const program::Tensor *tensor) const;
+  const char *findNonFiniteIn(const program::Tensor *tensor, bool nanOnly = false) const;
   void noteFiniteWeights();
   /// Whether the weights that were finite before the first step still are.
   Status checkWeights() const;

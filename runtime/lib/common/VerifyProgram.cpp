@@ -188,10 +188,18 @@ private:
       inside(what, name, type, static_cast<uint64_t>(elements), offset);
   }
 
-  /// A tensor of a bucket that is shared out: this rank's part is in the arena.
+  /// A tensor of a bucket that is shared out: each rank's part is in the arena, the tensor in the parts of all.
   void placePart(const Tensor *tensor, std::string_view name) {
-    if (count("tensor", name, tensor->dtype(), tensor->shape(), largestArena) >= 0)
-      inside("tensor", name, tensor->dtype(), std::min(tensor->part_elements(), largestArena + 1), tensor->offset());
+    uint64_t part = std::min(tensor->part_elements(), largestArena + 1);
+    __int128 all = std::min(static_cast<__int128>(part) * program->world(), __int128{1} << 58);
+    int64_t elements = count("tensor", name, tensor->dtype(), tensor->shape(), static_cast<uint64_t>(all));
+    if (elements < 0)
+      return;
+    if (program->world() == 1)
+      fail("tensor '%.*s' is shared out to one rank", (int)name.size(), name.data());
+    inside("tensor", name, tensor->dtype(), part, tensor->offset());
+    if (tensor->bucket_offset() > all || elements > all - tensor->bucket_offset())
+      fail("tensor '%.*s' lies outside of what the ranks have of its bucket", (int)name.size(), name.data());
   }
 
   void unique(std::string_view name) {
@@ -234,7 +242,7 @@ private:
     for (int64_t extent : items(carried->shape())) {
       if (extent < 0)
         return fail("tensor '%.*s' has extent %lld", (int)name.size(), name.data(), (long long)extent);
-      bytes = std::min<__int128>(bytes * extent, __int128{1} << 62);
+      bytes = std::min<__int128>(bytes * extent, __int128{1} << 58);
     }
     if (bytes != static_cast<__int128>(carried->bytes()) || carried->weights_offset() > program->weights_bytes() ||
         carried->bytes() > program->weights_bytes() - carried->weights_offset())

@@ -3,6 +3,7 @@
 #include "scrimp/runtime/Json.h"
 #include "scrimp/runtime/Random.h"
 #include "scrimp/runtime/TensorFile.h"
+#include "scrimp/runtime/TensorPart.h"
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -36,7 +37,7 @@ static bool isWeight(const Tensor *tensor) {
          tensor->role() == TensorRole::buffer;
 }
 
-Status initializeTensors(const Program *program, const char *weightsPath, InitialTensors which, uint64_t seed,
+Status initializeTensors(const Program *program, const char *weightsPath, InitialTensors which, uint64_t seed, int rank,
                          char *arena, ThreadPool &pool) {
   std::optional<File> trailer;
   uint64_t trailerStart = 0;
@@ -44,30 +45,34 @@ Status initializeTensors(const Program *program, const char *weightsPath, Initia
     if ((which != InitialTensors::all && isWeight(tensor)) ||
         (which == InitialTensors::constants && tensor->role() != TensorRole::constant))
       continue;
-    char *target = arena + tensor->offset();
+    TensorPart part = partOf(tensor, rank);
+    char *target = arena + part.offset;
     DType type = tensor->dtype();
-    int64_t count = elementCount(tensor->shape());
+    int64_t each = elementBytes(type), end = part.begin + part.count;
+    auto bytes = static_cast<uint64_t>(part.count * each);
     auto fill = [&](double value) {
       auto body = [&](int64_t begin, int64_t end, int) {
         for (int64_t i = begin; i < end; ++i)
           storeElement(type, target, i, value);
       };
-      pool.parallelFor(count, 1 << 16, body);
+      pool.parallelFor(part.count, 1 << 16, body);
     };
+    // In blocks of four elements of the tensor, of which the first and the last may be another rank's in part.
+    int64_t firstBlock = part.begin / 4;
     auto draw = [&](auto block) {
-      auto body = [&](int64_t begin, int64_t end, int) {
-        for (int64_t b = begin; b < end; ++b) {
+      auto body = [&](int64_t first, int64_t last, int) {
+        for (int64_t b = firstBlock + first; b < firstBlock + last; ++b) {
           std::array<float, 4> values = block(static_cast<uint64_t>(b));
-          for (int64_t i = 4 * b; i < std::min(4 * b + 4, count); ++i)
-            storeElement(type, target, i, values[static_cast<size_t>(i % 4)]);
+          for (int64_t i = std::max(4 * b, part.begin); i < std::min(4 * b + 4, end); ++i)
+            storeElement(type, target, i - part.begin, values[static_cast<size_t>(i % 4)]);
         }
       };
-      pool.parallelFor((count + 3) / 4, 1 << 12, body);
+      pool.parallelFor(part.count ? (end + 3) / 4 - firstBlock : 0, 1 << 12, body);
     };
     InitialValues values(seed, textOf(tensor->name()));
     switch (tensor->init()) {
     case InitKind::zeros:
-      memset(target, 0, static_cast<size_t>(byteCount(tensor)));
+      memset(target, 0, bytes);
       break;
     case InitKind::ones:
       fill(1);
@@ -88,8 +93,8 @@ Status initializeTensors(const Program *program, const char *weightsPath, Initia
           return start.status();
         trailerStart = *start;
       }
-      if (Status status =
-              trailer->read(trailerStart + tensor->weights_offset(), target, static_cast<uint64_t>(byteCount(tensor)));
+      if (Status status = trailer->read(
+              trailerStart + tensor->weights_offset() + static_cast<uint64_t>(part.begin * each), target, bytes);
           status.failed())
         return status;
       break;
@@ -131,17 +136,20 @@ static std::string firstNames(const std::vector<std::string> &names) {
   return names.size() > 8 ? text + format(" and %zu more", names.size() - 8) : text;
 }
 
-/// Whether two stored tensors are the same to the bit.
-static Result<bool> areEqual(const File &fileA, const StoredTensor &a, const File &fileB, const StoredTensor &b) {
+/// Whether two stored tensors are the same to the bit in a range of elements, as far as they have it.
+static Result<bool> areEqual(const File &fileA, const StoredTensor &a, const File &fileB, const StoredTensor &b,
+                             const ElementRange &range) {
   if (a.type != b.type || a.shape != b.shape)
     return false;
   std::vector<char> left(1 << 16), right(1 << 16);
-  uint64_t bytes = static_cast<uint64_t>(a.elements() * fileTypeBytes(a.type));
+  int64_t each = fileTypeBytes(a.type), begin = std::min(range.begin, a.elements());
+  auto skipped = static_cast<uint64_t>(begin * each);
+  auto bytes = static_cast<uint64_t>(std::min(range.count, a.elements() - begin) * each);
   for (uint64_t done = 0; done < bytes; done += left.size()) {
     uint64_t count = std::min<uint64_t>(left.size(), bytes - done);
-    if (Status status = fileA.read(a.offset + done, left.data(), count); status.failed())
+    if (Status status = fileA.read(a.offset + skipped + done, left.data(), count); status.failed())
       return status;
-    if (Status status = fileB.read(b.offset + done, right.data(), count); status.failed())
+    if (Status status = fileB.read(b.offset + skipped + done, right.data(), count); status.failed())
       return status;
     if (memcmp(left.data(), right.data(), count))
       return false;
@@ -149,8 +157,8 @@ static Result<bool> areEqual(const File &fileA, const StoredTensor &a, const Fil
   return true;
 }
 
-Status initializeFrom(const Program *program, const std::string &path, const PrefixRename &rename, char *arena,
-                      CarriedTensors &carried) {
+Status initializeFrom(const Program *program, const std::string &path, const PrefixRename &rename, int rank,
+                      char *arena, CarriedTensors &carried) {
   Result<std::vector<std::string>> paths = shardPaths(path);
   if (paths.failed())
     return Status::error("--init-from: %s", paths.status().message().c_str());
@@ -203,7 +211,8 @@ Status initializeFrom(const Program *program, const std::string &path, const Pre
         continue;
       }
       const Found &first = stored[match], &second = stored[name];
-      Result<bool> equal = areEqual(*files[first.file], first.tensor, *files[second.file], second.tensor);
+      Result<bool> equal =
+          areEqual(*files[first.file], first.tensor, *files[second.file], second.tensor, partOf(tensor, rank));
       if (equal.failed())
         return Status::error("--init-from: %s", equal.status().message().c_str());
       if (!*equal)
@@ -233,15 +242,13 @@ Status initializeFrom(const Program *program, const std::string &path, const Pre
   std::vector<char> buffer;
   for (auto &[tensor, name] : matches) {
     Found &found = stored[name];
-    std::vector<int64_t> shape;
-    for (int64_t extent : items(tensor->shape()))
-      shape.push_back(extent);
-    if (shape != found.tensor.shape || !canConvert(found.tensor.type, tensor->dtype()))
+    if (shapeOf(tensor) != found.tensor.shape || !canConvert(found.tensor.type, tensor->dtype()))
       return Status::error("--init-from: tensor '%s' is %s %s in '%s', the model takes %s %s", name.c_str(),
                            fileTypeName(found.tensor.type), found.tensor.shapeText().c_str(), path.c_str(),
                            dtypeName(tensor->dtype()), shapeText(tensor->shape()).c_str());
-    if (Status status = readElements(*files[found.file], found.tensor, 0, elementCount(tensor->shape()),
-                                     tensor->dtype(), arena + tensor->offset(), buffer);
+    TensorPart part = partOf(tensor, rank);
+    if (Status status = readElements(*files[found.file], found.tensor, part.begin, part.count, tensor->dtype(),
+                                     arena + part.offset, buffer);
         status.failed())
       return Status::error("--init-from: tensor '%s' of %s", name.c_str(), status.message().c_str());
   }

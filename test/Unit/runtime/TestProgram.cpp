@@ -334,6 +334,31 @@ void TestProgram::addTrainOfRanks() {
   table.graphs.push_back(std::move(train));
 }
 
+void TestProgram::shareOutStates() {
+  auto part = static_cast<uint64_t>(D / ranks);
+  for (auto &tensor : table.tensors)
+    if (tensor->role == TensorRole::optimizer_state)
+      tensor->part_elements = part;
+  auto &commands = table.graphs[0]->commands;
+  auto isUpdate = [](auto &command) { return command->body.AsLaunch() && command->body.AsLaunch()->kernel == 2; };
+  auto update = std::find_if(commands.begin(), commands.end(), isUpdate);
+  LaunchT &launch = *(*update)->body.AsLaunch();
+  launch.units = D / ranks;
+  for (size_t i = 0; i < 4; ++i) // w, its gradient and its states
+    launch.buffers[i]->bytes = part * 4;
+  for (size_t i = 0; i < 2; ++i)
+    launch.buffers[i]->rank_stride = static_cast<int64_t>(part * 4);
+  CollectiveT gather;
+  gather.kind = CollectiveKind::all_gather;
+  gather.source = std::make_unique<RangeT>(*launch.buffers[0]);
+  gather.target = std::make_unique<RangeT>(range("w", D * 4));
+  auto start = std::make_unique<CommandT>(), wait = std::make_unique<CommandT>();
+  start->body.Set(std::move(gather));
+  wait->body.Set(WaitT());
+  update = commands.insert(update + 1, std::move(start));
+  commands.insert(update + 1, std::move(wait));
+}
+
 void TestProgram::addEval() {
   auto eval = std::make_unique<GraphT>();
   eval->name = "eval";

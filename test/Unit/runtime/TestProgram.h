@@ -29,6 +29,10 @@ public:
 
   explicit TestProgram(int ranks = 1);
 
+  /// Shares the optimizer's states out to the ranks, which divide the features: each updates its part of w, and
+  /// gathers the others'.
+  void shareOutStates();
+
   /// The program, to be changed before it is packed.
   program::ProgramT table;
   std::map<std::string, uint64_t> offsets;

@@ -4,14 +4,22 @@
 // streamed from the arena. model.safetensors holds parameters (frozen ones too), buffers and what is carried under
 // every name they have; optimizer.safetensors the optimizer's state; state.json the position of the run, the flags that
 // it was started with, and size and hash of the other files. A resumed run continues bit for bit.
+//
+// Where ranks share tensors out, each writes a file of its own, model-00002-of-00004.safetensors say, at the same time
+// as the others: what it holds of a tensor is there under the tensor's name as [elements]. What all ranks have whole is
+// in the first file. The index is state.json, which the first rank writes last: shapes and types of the tensors that
+// are shared out, and which elements are in which file (Sharing). Any number of ranks reads what any other has written.
 #ifndef SCRIMP_RUNTIME_CHECKPOINT_H
 #define SCRIMP_RUNTIME_CHECKPOINT_H
 
 #include "scrimp/runtime/Carried.h"
 #include "scrimp/runtime/LossScaler.h"
+#include "scrimp/runtime/TensorSet.h"
 #include <map>
 
 namespace scrimp::runtime {
+
+class Ranks;
 
 /// Where a run is, and what it was started with.
 struct RunState {
@@ -37,23 +45,34 @@ struct CheckpointOnDisk {
   std::string folder, optimizer;
   RunState state;
   std::map<std::string, FileInfo> files;
+  /// Of parameters and of states.
+  struct Tensors {
+    std::vector<std::string> files; // in the order of the ranks that wrote them
+    std::map<std::string, TensorSet::Entry> shared;
+  } model, states;
+
+  /// Opens the tensors.
+  Result<TensorSet> open(bool optimizerState) const;
+  /// Checks size and hash of every file; of several readers the one with the number `reader` checks its share of them.
+  Status checkFiles(int reader = 0, int readers = 1) const;
 };
 
 /// Creates `folder` if need be, checks that it can be written, holds it against other runs until `lock` is closed or
 /// the process ends, and removes what an interrupted save left behind.
 Status prepareCheckpointFolder(const std::string &folder, File &lock);
 
-/// Saves; afterwards at most `keep` checkpoints remain (0: all), the new one always among them. On failure nothing of
-/// the new one stays behind.
+/// Saves, together with all ranks; afterwards at most `keep` checkpoints remain (0: all), the new one always among them.
+/// On failure nothing of the new one stays behind, unless a rank has died. All ranks return alike.
 Status saveCheckpoint(const program::Program *program, const char *arena, const CarriedTensors &carried,
-                      const RunState &state, const std::string &folder, int64_t keep);
+                      const RunState &state, const std::string &folder, int64_t keep, Ranks &ranks);
 
 /// Opens `path`: a checkpoint, or a folder of checkpoints (then its latest).
 Result<CheckpointOnDisk> openCheckpoint(const std::string &path);
 
-/// Checks every file's size and hash and every tensor's name, type and shape, and only then reads into the arena. What
-/// is carried is taken from the checkpoint where it has it.
-Status loadCheckpoint(const program::Program *program, const CheckpointOnDisk &checkpoint, char *arena,
+/// Checks its share of the files and every tensor's name, type and shape, and only then reads what `rank` holds into
+/// the arena. What is carried is taken from the checkpoint where it has it. All files are whole where all ranks
+/// succeed.
+Status loadCheckpoint(const program::Program *program, const CheckpointOnDisk &checkpoint, int rank, char *arena,
                       CarriedTensors &carried);
 
 } // namespace scrimp::runtime

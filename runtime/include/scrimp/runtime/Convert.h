@@ -14,6 +14,8 @@ enum class FileType : uint8_t { f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16,
 int64_t fileTypeBytes(FileType type);
 const char *fileTypeName(FileType type);
 bool fileTypeIsFloat(FileType type);
+/// As what elements of the arena are written.
+FileType fileTypeOf(DType type);
 
 /// Whether the two have the same representation, so that bytes may be copied.
 bool sameRepresentation(FileType from, DType to);

@@ -7,6 +7,7 @@
 #include "scrimp/runtime/Runtime.h"
 #include "scrimp/runtime/Status.h"
 #include <string_view>
+#include <vector>
 
 namespace scrimp::runtime {
 
@@ -41,6 +42,9 @@ inline int64_t placesPerRank(const program::Program *program) {
 int64_t elementCount(const flatbuffers::Vector<int64_t> *shape);
 /// "[8, 64]"
 std::string shapeText(const flatbuffers::Vector<int64_t> *shape);
+inline std::vector<int64_t> shapeOf(const program::Tensor *tensor) {
+  return {items(tensor->shape()).begin(), items(tensor->shape()).end()};
+}
 /// Bytes of a verified tensor or input.
 template <typename Table> int64_t byteCount(const Table *table) {
   return elementCount(table->shape()) * elementBytes(table->dtype());

@@ -11,19 +11,19 @@ namespace scrimp::runtime {
 /// Which tensors need their first value: the rest comes from --init-from or a checkpoint.
 enum class InitialTensors { all, statesAndConstants, constants };
 
-/// Gives these tensors their first values (program.fbs, InitKind).
+/// Gives what `rank` holds of these tensors its first values (program.fbs, InitKind).
 Status initializeTensors(const program::Program *program, const char *weightsPath, InitialTensors which, uint64_t seed,
-                         char *arena, ThreadPool &pool);
+                         int rank, char *arena, ThreadPool &pool);
 
 /// Opens the executable, whose end is its weights and a footer, as `file`; where the weights, `expected` bytes, begin.
 Result<uint64_t> openTrailer(const char *path, uint64_t expected, File &file);
 
 /// --init-from: replaces parameters and buffers by the tensors of a .safetensors file, or of the shards that a
 /// Hugging Face model.safetensors.index.json names. Every parameter and buffer must be there under its name or an
-/// alias, and nothing else but what is carried; floats convert. `rename` changes the file's
-/// names.
-Status initializeFrom(const program::Program *program, const std::string &path, const PrefixRename &rename, char *arena,
-                      CarriedTensors &carried);
+/// alias, and nothing else but what is carried; floats convert. `rename` changes the file's names. Reads what `rank`
+/// holds.
+Status initializeFrom(const program::Program *program, const std::string &path, const PrefixRename &rename, int rank,
+                      char *arena, CarriedTensors &carried);
 
 } // namespace scrimp::runtime
 
