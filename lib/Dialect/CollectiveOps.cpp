@@ -47,8 +47,11 @@ static RankedTensorType partType(RankedTensorType whole, int64_t world) {
   return whole.clone(shape);
 }
 
-/// Checks `wire` against what is summed.
-static LogicalResult verifyWire(Operation *op, std::optional<Type> wire, Type element) {
+/// Checks the elements of a sum, and `wire` against them.
+static LogicalResult verifySum(Operation *op, std::optional<Type> wire, Type element) {
+  if (elementBytesOf(element) == 1)
+    return op->emitOpError() << "sums numbers of more than 8 bits, found elements of type " << element
+                             << "; max tells whether one is set";
   if (!wire || (element.isF32() && (wire->isBF16() || wire->isF16())))
     return success();
   return op->emitOpError() << "sends elements of type " << element << " as " << *wire
@@ -128,11 +131,9 @@ LogicalResult AllReduceOp::verify() {
   Type element = tensorType(getX()).getElementType();
   if (getKind() != ReduceKind::sum && getKind() != ReduceKind::max)
     return emitOpError() << "ranks have no '" << stringifyReduceKind(getKind()) << "'; there are sum and max";
-  if (getKind() == ReduceKind::sum && element.isInteger(1))
-    return emitOpError() << "sums numbers, found elements of type " << element << "; max tells whether one is set";
   if (getKind() == ReduceKind::max && getWire())
     return emitOpError() << "the largest is sent as it is; 'wire' belongs to a sum";
-  if (failed(verifyWire(*this, getWire(), element)))
+  if (getKind() == ReduceKind::sum && failed(verifySum(*this, getWire(), element)))
     return failure();
   return verifyInFlight(*this);
 }
@@ -177,7 +178,7 @@ LogicalResult ReduceScatterOp::inferReturnTypes(MLIRContext *, std::optional<Loc
 
 LogicalResult ReduceScatterOp::verify() {
   if (failed(verifyParts(*this, getX(), getWorld())) ||
-      failed(verifyWire(*this, getWire(), tensorType(getX()).getElementType())))
+      failed(verifySum(*this, getWire(), tensorType(getX()).getElementType())))
     return failure();
   return verifyInFlight(*this);
 }

@@ -78,18 +78,19 @@ private:
     for (const TransientBlock &memory : use.transient) {
       if (memory.last < begin || memory.first > finish)
         continue;
+      int64_t bytes = llvm::alignTo(memory.bytes, kAlignment); // as the planner counts
       std::optional<unsigned> first = memory.first < begin ? std::nullopt : opAt[memory.first],
                               last = memory.last > finish ? std::nullopt : opAt[memory.last];
       if (first && first == last) {
-        inside[memory.first] += memory.bytes;
-        inside[memory.last + 1] -= memory.bytes;
+        inside[memory.first] += bytes;
+        inside[memory.last + 1] -= bytes;
         continue;
       }
-      intervals.push_back({memory.bytes, first, last});
+      intervals.push_back({bytes, first, last});
       if (first)
-        added[*first].up += memory.bytes;
+        added[*first].up += bytes;
       if (last)
-        added[*last].down += memory.bytes;
+        added[*last].down += bytes;
       // A result in the bytes of an operand that dies: the order of the two holds.
       for (auto [before, after] :
            llvm::zip(ArrayRef(memory.tenants).drop_back(), ArrayRef(memory.tenants).drop_front()))

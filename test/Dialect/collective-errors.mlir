@@ -59,8 +59,16 @@ func.func @kind(%x: tensor<6xf32>) {
 // -----
 
 func.func @sum_of_booleans(%x: tensor<6xi1>) {
-  // expected-error@+1 {{sums numbers, found elements of type 'i1'; max tells whether one is set}}
+  // expected-error@+1 {{sums numbers of more than 8 bits, found elements of type 'i1'; max tells whether one is set}}
   %y = scrimp.all_reduce sum, %x world 2 : tensor<6xi1>
+  return
+}
+
+// -----
+
+func.func @sum_of_bytes(%x: tensor<6xi8>) {
+  // expected-error@+1 {{sums numbers of more than 8 bits, found elements of type 'i8'}}
+  %y = scrimp.reduce_scatter %x world 2 : tensor<6xi8> -> tensor<3xi8>
   return
 }
 

@@ -278,7 +278,7 @@ TEST_F(Plan, RandomGraphsAreValidAndNearTheBound) {
 // Starting early and waiting late never costs memory, and what is in flight is never touched.
 TEST_F(Plan, RandomGraphsOfRanksAreValid) {
   int moved = 0;
-  for (unsigned seed = 0; seed < 100; ++seed) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
     OwningOpRef<ModuleOp> module = RandomGraph(context, seed, 20 + seed, /*loops=*/8, /*world=*/2 + seed % 3).build();
     ASSERT_TRUE(succeeded(verify(*module))) << seed << ": " << lastError;
     ASSERT_TRUE(succeeded(run(*module, kPlan))) << seed << ": " << lastError;
@@ -298,7 +298,7 @@ TEST_F(Plan, RandomGraphsOfRanksAreValid) {
     EXPECT_GE(distance(*overlapped), distance(*module)) << seed;
     moved += distance(*overlapped) > distance(*module);
   }
-  EXPECT_GT(moved, 90);
+  EXPECT_GT(moved, 50);
 }
 
 constexpr StringLiteral kInFlight = R"mlir(
