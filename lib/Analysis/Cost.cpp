@@ -1,20 +1,21 @@
 #include "scrimp/Analysis/Cost.h"
 
+#include "scrimp/Analysis/LibraryWork.h"
+
 using namespace mlir;
 using namespace mlir::scrimp;
-
-static bool isLibraryCall(Operation *op) {
-  auto kernel = dyn_cast<KernelOp>(op);
-  return kernel && kernel.getKernelFamily() == KernelFamily::Library;
-}
 
 double mlir::scrimp::secondsInKernel(Operation *op, const DeviceRates &rates) {
   auto cost = dyn_cast<CostOp>(op);
   if (!cost)
     return 0;
+  auto kernel = dyn_cast<KernelOp>(op);
+  if (!kernel || kernel.getKernelFamily() != KernelFamily::Library)
+    return cost.getFlops() / rates.kernelFlops;
+  LibraryWork work = computeLibraryWork(kernel);
   // The operands' type: a product of 16-bit operands may have a wide result.
-  return cost.getFlops() / (isLibraryCall(op) ? rates.getLibraryFlops(tensorType(op->getOperand(0)).getElementType())
-                                              : rates.kernelFlops);
+  return work.productFlops / rates.getLibraryFlops(tensorType(op->getOperand(0)).getElementType()) +
+         work.otherFlops / rates.kernelFlops;
 }
 
 double mlir::scrimp::secondsAlone(Operation *op, const DeviceRates &rates) {

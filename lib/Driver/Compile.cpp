@@ -30,6 +30,7 @@
 
 using namespace mlir;
 using namespace mlir::scrimp;
+using ::scrimp::runtime::BlasBlocks;
 using ::scrimp::runtime::PrefixRename;
 namespace fs = llvm::sys::fs;
 
@@ -394,6 +395,13 @@ static FailureOr<Processor> processorOf(const CompileOptions &options, MLIRConte
   return std::move(*processor);
 }
 
+FailureOr<SmallVector<BlasBlocks>> mlir::scrimp::findBlasKernels(const CompileOptions &options, MLIRContext *context) {
+  FailureOr<Processor> processor = processorOf(options, context);
+  if (failed(processor))
+    return failure();
+  return findBlasKernels(processor->features, /*isExact=*/options.march == "native");
+}
+
 FailureOr<std::string> mlir::scrimp::describeNarrowProducts(ModuleOp module, const CompileOptions &options) {
   bool bf16 = false, half = false;
   module.walk([&](KernelOp kernel) {
@@ -423,6 +431,7 @@ FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, ML
     return emitError(UnknownLoc::get(context))
                << "--precision names several, which --memory-budget chooses from; give one",
            failure();
+  std::optional<llvm::json::Object> search;
   CompileOptions &chosen = compilation->options;
   chosen = options;
   if (failed(settlePrecision(chosen, compilation->module->lookupSymbol<func::FuncOp>("main"))))
@@ -433,15 +442,22 @@ FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, ML
       return failure();
     chosen.rates = device->rates;
     compilation->rates = device->rates;
-    if (!options.memoryBudget.empty() && failed(chooseWithinBudget(*compilation->module, chosen, *device)))
-      return failure();
+    if (!options.memoryBudget.empty()) {
+      FailureOr<llvm::json::Object> found = chooseWithinBudget(*compilation->module, chosen, *device);
+      if (failed(found))
+        return failure();
+      search = std::move(*found);
+    }
   }
   PassManager manager(context);
   buildPipeline(manager, chosen);
   if (failed(manager.run(*compilation->module)))
     return failure();
   if (!options.report.empty()) {
-    FailureOr<llvm::json::Object> report = buildMemoryReport(*compilation->module);
+    FailureOr<SmallVector<BlasBlocks>> kernels = findBlasKernels(options, context);
+    if (failed(kernels))
+      return failure();
+    FailureOr<llvm::json::Object> report = buildMemoryReport(*compilation->module, *kernels);
     std::string text;
     llvm::raw_string_ostream os(text);
     FailureOr<std::string> products = describeNarrowProducts(*compilation->module, options);
@@ -449,6 +465,8 @@ FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, ML
       return failure();
     if (!products->empty())
       report->insert({"products_of_16_bits", *products});
+    if (search)
+      report->insert({"search", std::move(*search)});
     os << llvm::formatv("{0:2}", llvm::json::Value(std::move(*report))) << "\n";
     if (failed(writeOutput(options.report, text, context)))
       return failure();

@@ -108,7 +108,7 @@ void mlir::scrimp::buildGraphPipeline(OpPassManager &manager, const TrainPipelin
   // Bits are decided from here on: what follows only repeats, groups, orders and places.
 }
 
-void mlir::scrimp::buildRematPipeline(OpPassManager &manager, const TrainPipelineOptions &options) {
+RematerializeOptions mlir::scrimp::getRematOptions(const TrainPipelineOptions &options) {
   RematerializeOptions remat;
   remat.policy = options.remat;
   bool is16 = options.precision == "bf16" || options.precision == "fp16";
@@ -119,7 +119,11 @@ void mlir::scrimp::buildRematPipeline(OpPassManager &manager, const TrainPipelin
   remat.bytesPerSecond = options.rates.bytes;
   remat.secondsPerLaunch = options.rates.launch;
   remat.blocks.assign(options.blocks.begin(), options.blocks.end());
-  manager.addPass(createRematerialize(remat));
+  return remat;
+}
+
+void mlir::scrimp::buildRematPipeline(OpPassManager &manager, const TrainPipelineOptions &options) {
+  manager.addPass(createRematerialize(getRematOptions(options)));
 }
 
 void mlir::scrimp::buildPlanPipeline(OpPassManager &manager, const TrainPipelineOptions &options) {

@@ -81,11 +81,11 @@ LogicalResult mlir::scrimp::printPareto(const CompileOptions &options, StringRef
   family.rates = device->rates;
   if (failed(settlePrecision(family, compilation->module->lookupSymbol<func::FuncOp>("main"))))
     return failure();
-  FailureOr<std::vector<Candidate>> candidates = planCandidates(*compilation->module, family, *device);
+  FailureOr<Family> candidates = planFamily(*compilation->module, family, *device);
   if (failed(candidates))
     return failure();
-  printFront(os, *candidates);
-  return writeOutput(pareto, drawPareto(*candidates), context);
+  printFamily(os, *candidates);
+  return writeOutput(pareto, drawPareto(candidates->plans), context);
 }
 
 /// Bytes as a person reads them.
@@ -103,7 +103,10 @@ LogicalResult mlir::scrimp::printPlan(const CompileOptions &options, MLIRContext
   FailureOr<Compilation> compilation = planModel(options, context);
   if (failed(compilation))
     return failure();
-  FailureOr<llvm::json::Object> report = buildMemoryReport(*compilation->module);
+  FailureOr<SmallVector<::scrimp::runtime::BlasBlocks>> kernels = findBlasKernels(options, context);
+  if (failed(kernels))
+    return failure();
+  FailureOr<llvm::json::Object> report = buildMemoryReport(*compilation->module, *kernels);
   if (failed(report))
     return failure();
   int64_t arena = *report->getInteger("peak_bytes");
@@ -112,6 +115,10 @@ LogicalResult mlir::scrimp::printPlan(const CompileOptions &options, MLIRContext
   for (StringRef name : {"parameters", "optimizer_state", "inputs", "gradients", "activations", "workspace"})
     os << "  " << llvm::left_justify(name, 16)
        << llvm::right_justify(humanBytes(*report->getObject("segments")->getInteger(name)), 12) << "\n";
+  const llvm::json::Object &beside = *report->getObject("beside_arena");
+  os << "process          " << humanBytes(*report->getInteger("process_bytes")) << ", beside the arena code "
+     << humanBytes(*beside.getInteger("code")) << ", the runtime's data " << humanBytes(*beside.getInteger("data"))
+     << ", the BLAS library's buffers " << humanBytes(*beside.getInteger("library")) << "\n";
   // A module whose functions need nothing for a step alone has no peak.
   if (const llvm::json::Object &peak = *report->getObject("peak"); !peak.empty())
     os << "peak             at '" << *peak.getString("op") << "' of @" << *peak.getString("graph") << "\n";

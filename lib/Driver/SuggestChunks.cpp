@@ -35,22 +35,43 @@ struct Projection {
 };
 } // namespace
 
+/// A projection, by what the op's tensors run over (BatchSplitOp): it sums over features that data and weight share,
+/// and gives every row of the data others, which only the weight has.
+static std::optional<Projection> findProjection(Operation *op, Dependence &dependence) {
+  auto split = dyn_cast<BatchSplitOp>(op);
+  if (!split || op->getNumResults() != 1)
+    return std::nullopt;
+  DimensionRule rule = split.getDimensionRule();
+  auto has = [](const DimensionFactors &tensor, unsigned factor) {
+    return llvm::any_of(tensor, [&](ArrayRef<unsigned> dimension) { return llvm::is_contained(dimension, factor); });
+  };
+  for (unsigned d = 0; d < op->getNumOperands(); ++d)
+    for (unsigned w = 0; w < op->getNumOperands(); ++w) {
+      if (!dependence.get(op->getOperand(d)).onData || dependence.get(op->getOperand(w)).onData)
+        continue;
+      int64_t rows = 1, summed = 1, made = 1;
+      for (auto [f, factor] : llvm::enumerate(rule.factors)) {
+        bool inData = has(rule.operands[d], f), inWeight = has(rule.operands[w], f), inResult = has(rule.results[0], f);
+        if (inResult && (inData || inWeight))
+          (inData ? rows : made) *= factor.size;
+        else if (inData && inWeight)
+          summed *= factor.size;
+      }
+      if (summed > 1 && made > 1)
+        return Projection{"", double(made) / summed, rows};
+    }
+  return std::nullopt;
+}
+
 SuggestedChunks mlir::scrimp::suggestChunks(func::FuncOp main) {
   Dependence dependence;
   SmallVector<Projection> projections;
   std::vector<std::string> names; // whose scopes are looked at
-  for (Operation &op : main.getBody().front().without_terminator()) {
-    auto kernel = dyn_cast<KernelOp>(op);
-    if (!kernel || kernel.getKernelFamily() != KernelFamily::Library || op.getNumOperands() != 2)
-      continue;
-    Dependence::Kinds data = dependence.get(op.getOperand(0)), weight = dependence.get(op.getOperand(1));
-    RankedTensorType from = tensorType(op.getOperand(0)), to = tensorType(op.getResult(0));
-    if (!data.onData || weight.onData || to.getRank() < 2 || from.getNumElements() == 0)
-      continue;
-    names.push_back(userNameOf(&op));
-    projections.push_back({"", double(to.getNumElements()) / from.getNumElements(),
-                           to.getNumElements() / std::max<int64_t>(1, to.getShape().back())});
-  }
+  for (Operation &op : main.getBody().front().without_terminator())
+    if (std::optional<Projection> projection = findProjection(&op, dependence)) {
+      names.push_back(userNameOf(&op));
+      projections.push_back(*projection);
+    }
   for (auto [projection, name] : llvm::zip(projections, names))
     projection.scope = moduleScopeOf(name);
   SuggestedChunks suggested;

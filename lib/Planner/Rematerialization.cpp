@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <numeric>
 
 using namespace llvm;
@@ -107,20 +109,33 @@ void mlir::scrimp::planner::preferEarliest(RematProblem &problem) {
     value.bytes *= 1.1 - 0.1 * value.op / problem.ops.size();
 }
 
+/// The number of fewest digits between two others.
+static double roundBetween(double low, double high) {
+  double middle = low > 0 ? std::sqrt(low * high) : high / 2;
+  for (unsigned digits = 0; digits < 16; ++digits) {
+    char text[32];
+    snprintf(text, sizeof(text), "%.*e", digits, middle);
+    double rounded = std::strtod(text, nullptr);
+    if (rounded > low && rounded < high)
+      return rounded;
+  }
+  return middle;
+}
+
 std::vector<double> mlir::scrimp::planner::findPrices(const RematProblem &problem, size_t most) {
   // Between two points of the hull, the price at which both cost the same finds a third below their line, or none
   // (Eisner and Severance, "Mathematical techniques for efficient record segmentation", 1976). The widest gap comes
   // first.
   struct Point {
-    double bytes, seconds;
+    double price, bytes, seconds;
   };
   auto at = [&](double price) {
     RematChoice choice = chooseKept(problem, price);
-    return Point{choice.getBytes(problem), choice.getSeconds(problem)};
+    return Point{price, choice.getBytes(problem), choice.getSeconds(problem)};
   };
   std::vector<Point> hull{at(0), at(std::numeric_limits<double>::infinity())};
-  std::vector<double> prices;
   std::vector<bool> isEdge{false}; // whether nothing lies below the line from point i to i + 1
+  auto slope = [&](size_t i) { return (hull[i + 1].seconds - hull[i].seconds) / (hull[i].bytes - hull[i + 1].bytes); };
   while (hull.size() < most + 1) {
     size_t widest = hull.size();
     for (size_t i = 0; i + 1 < hull.size(); ++i)
@@ -134,7 +149,7 @@ std::vector<double> mlir::scrimp::planner::findPrices(const RematProblem &proble
       isEdge[widest] = true;
       continue;
     }
-    double price = (right.seconds - left.seconds) / (left.bytes - right.bytes);
+    double price = slope(widest);
     Point middle = at(price);
     double gain = left.seconds + price * left.bytes - (middle.seconds + price * middle.bytes);
     if (middle.bytes >= left.bytes || middle.bytes <= right.bytes ||
@@ -145,10 +160,14 @@ std::vector<double> mlir::scrimp::planner::findPrices(const RematProblem &proble
     hull.insert(hull.begin() + widest + 1, middle);
     isEdge.insert(isEdge.begin() + widest, false);
   }
-  // A point is cheapest between the slopes of its two edges: a price just above the lower of these.
-  for (size_t i = 0; i + 1 < hull.size(); ++i)
-    if (hull[i].bytes > hull[i + 1].bytes)
-      prices.push_back((hull[i + 1].seconds - hull[i].seconds) / (hull[i].bytes - hull[i + 1].bytes) * (1 + 1e-9));
+  // A point is the cheapest at the prices between the slopes of its edges, and where it was found.
+  std::vector<double> prices;
+  for (size_t i = 1; i < hull.size(); ++i) {
+    if (hull[i - 1].bytes <= hull[i].bytes)
+      continue;
+    bool isBetween = i + 1 < hull.size() && isEdge[i - 1] && isEdge[i];
+    prices.push_back(isBetween ? roundBetween(slope(i - 1), slope(i)) : hull[i].price);
+  }
   return prices;
 }
 

@@ -25,7 +25,8 @@ struct Holder {
 
 class ReportBuilder {
 public:
-  ReportBuilder(ModuleOp module, DictionaryAttr plan) : module(module), plan(plan) {}
+  ReportBuilder(ModuleOp module, DictionaryAttr plan, const ProcessMemory &beside)
+      : module(module), plan(plan), beside(beside) {}
 
   /// What a rank sends in a step.
   Array communication() {
@@ -61,7 +62,8 @@ public:
             {"name", holder.name}, {"location", holder.location}, {"kind", holder.kind}, {"bytes", holder.bytes}});
     return Object{{"peak_bytes", number("arena_bytes")},
                   {"lower_bound_bytes", number("lower_bound_bytes")},
-                  {"process_bytes", number("arena_bytes") + getBytesBesideArena(number("workers"))},
+                  {"process_bytes", number("arena_bytes") + beside.getBytes()},
+                  {"beside_arena", Object{{"code", beside.code}, {"data", beside.data}, {"library", beside.library}}},
                   {"unshared_bytes", persistentBytes + unshared},
                   {"segments", std::move(segments)},
                   {"peak", std::move(peak)},
@@ -232,6 +234,7 @@ private:
 
   ModuleOp module;
   DictionaryAttr plan;
+  ProcessMemory beside;
   llvm::StringSet<> known;
   std::vector<Holder> persistent, atPeak;
   Object graphs, peak, flops;
@@ -242,9 +245,10 @@ private:
 };
 } // namespace
 
-FailureOr<Object> mlir::scrimp::buildMemoryReport(ModuleOp module) {
+FailureOr<Object> mlir::scrimp::buildMemoryReport(ModuleOp module, ArrayRef<::scrimp::runtime::BlasBlocks> kernels) {
   auto plan = module->getAttrOfType<DictionaryAttr>(ScrimpDialect::kPlan);
   if (!plan)
     return module.emitError() << "has no plan; run scrimp-plan-memory";
-  return ReportBuilder(module, plan).build();
+  int64_t workers = plan.getAs<IntegerAttr>("workers").getInt();
+  return ReportBuilder(module, plan, computeBesideArena(module, workers, kernels)).build();
 }

@@ -7,6 +7,7 @@
 #include "scrimp/Analysis/FusionLegality.h"
 #include "scrimp/Transforms/Passes.h"
 #include "scrimp/Transforms/RematPolicy.h"
+#include "scrimp/Transforms/RematPrices.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -207,29 +208,56 @@ struct Rematerialize : scrimp::impl::RematerializeBase<Rematerialize> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    llvm::Expected<RematPolicy> parsed = RematPolicy::parse(policy);
-    if (!parsed) {
-      module.emitError() << "rematerialization policy: " << llvm::toString(parsed.takeError());
+    if (failed(prepare(module)))
       return signalPassFailure();
-    }
-    chosen = std::move(*parsed);
-    nameUsed.assign(chosen.names.size(), false);
-    for (const std::string &text : blocks) {
-      llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(text);
-      if (!pattern) {
-        module.emitError() << "block pattern '" << text << "': " << llvm::toString(pattern.takeError());
-        return signalPassFailure();
-      }
-      blockPatterns.push_back(std::move(*pattern));
-    }
-    blockUsed.assign(blockPatterns.size(), false);
-    rates = {flopsPerSecond, flopsPerSecond, flopsPerSecond, mapFlopsPerSecond, bytesPerSecond, secondsPerLaunch};
     for (auto function : module.getOps<func::FuncOp>())
       if (!function.isExternal() && failed(rematerialize(function)))
         return signalPassFailure();
     if (failed(checkUsed(nameUsed, chosen.texts, "rematerialization", "op of the forward pass")) ||
         failed(checkUsed(blockUsed, blocks, "block", "module")))
       signalPassFailure();
+  }
+
+  /// Of the body where most could be kept.
+  std::vector<double> findPrices(ModuleOp module, size_t most) {
+    RematProblem largest;
+    double mostBytes = 0;
+    if (failed(prepare(module)))
+      return {};
+    for (auto function : module.getOps<func::FuncOp>())
+      if (!function.isExternal())
+        forEachBody(function, [&](const ResidualGraph &graph, Dependence &dependence) {
+          BlockProblem block(graph, dependence, rates);
+          priceBytes(graph, block);
+          double bytes = 0;
+          for (const RematProblem::Value &value : block.problem.values)
+            bytes += value.required ? value.bytes : 0;
+          if (bytes > mostBytes)
+            largest = std::move(block.problem);
+          mostBytes = std::max(mostBytes, bytes);
+        });
+    return mostBytes > 0 ? planner::findPrices(largest, most) : std::vector<double>();
+  }
+
+private:
+  /// Reads the options.
+  LogicalResult prepare(ModuleOp module) {
+    llvm::Expected<RematPolicy> parsed = RematPolicy::parse(policy);
+    if (!parsed) {
+      return module.emitError() << "rematerialization policy: " << llvm::toString(parsed.takeError());
+    }
+    chosen = std::move(*parsed);
+    nameUsed.assign(chosen.names.size(), false);
+    for (const std::string &text : blocks) {
+      llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(text);
+      if (!pattern) {
+        return module.emitError() << "block pattern '" << text << "': " << llvm::toString(pattern.takeError());
+      }
+      blockPatterns.push_back(std::move(*pattern));
+    }
+    blockUsed.assign(blockPatterns.size(), false);
+    rates = {flopsPerSecond, flopsPerSecond, flopsPerSecond, mapFlopsPerSecond, bytesPerSecond, secondsPerLaunch};
+    return success();
   }
 
   LogicalResult checkUsed(ArrayRef<bool> used, ArrayRef<std::string> texts, StringRef kind, StringRef things) {
@@ -240,24 +268,28 @@ struct Rematerialize : scrimp::impl::RematerializeBase<Rematerialize> {
     return success();
   }
 
-  LogicalResult rematerialize(func::FuncOp function) {
+  /// The function's body and those inside it that hold some of the backward pass.
+  void forEachBody(func::FuncOp function, function_ref<void(const ResidualGraph &, Dependence &)> visit) {
     TrainingParts parts(function);
     Dependence dependence;
     SmallVector<Block *> inner{&function.getBody().front()};
     function.walk([&](BodyOp body) { inner.push_back(&body.getBodyBlock()); });
+    for (Block *block : inner)
+      if (llvm::any_of(*block, [&](Operation &op) { return parts.isBackward(&op); }))
+        visit(ResidualGraph(*block, parts), dependence);
+  }
+
+  LogicalResult rematerialize(func::FuncOp function) {
     bool changed = false;
-    for (Block *block : inner) {
-      if (llvm::none_of(*block, [&](Operation &op) { return parts.isBackward(&op); }))
-        continue;
-      ResidualGraph graph(*block, parts);
+    forEachBody(function, [&](const ResidualGraph &graph, Dependence &dependence) {
       RematChoice choice = choose(graph, dependence);
       if (list)
         remark(graph, choice);
       if (choice.repeated.none())
-        continue;
+        return;
       RecomputeBuilder(graph, choice, rates).build();
       changed = true;
-    }
+    });
     return changed ? delayUpdates(function) : success();
   }
 
@@ -278,18 +310,10 @@ struct Rematerialize : scrimp::impl::RematerializeBase<Rematerialize> {
     case RematPolicy::MinCut:
       block.weighAsPyTorch();
       break;
-    case RematPolicy::Tradeoff: {
-      BlockNumbers numbers = findBlocksOf(graph, block);
-      block.keepWhatLeaves(numbers);
-      // What follows the last block (logits) is read again at once, where the peak is: to drop it would free nothing.
-      unsigned end = numbers.size();
-      while (end > 0 && numbers[end - 1] < 0)
-        --end;
-      block.restrict([&](unsigned o) { return end == 0 || o < end; });
-      planner::preferEarliest(block.problem);
+    case RematPolicy::Tradeoff:
+      priceBytes(graph, block);
       price = chosen.secondsPerByte;
       break;
-    }
     case RematPolicy::Recompute:
       block.restrict([&](unsigned o) { return block.copiesResidual(o) || matchesName(block.getOp(o)); });
       for (RematProblem::Value &value : block.problem.values)
@@ -297,6 +321,18 @@ struct Rematerialize : scrimp::impl::RematerializeBase<Rematerialize> {
       break;
     }
     return planner::chooseKept(block.problem, price);
+  }
+
+  /// The problem of a price for every byte.
+  void priceBytes(const ResidualGraph &graph, BlockProblem &block) {
+    BlockNumbers numbers = findBlocksOf(graph, block);
+    block.keepWhatLeaves(numbers);
+    // What follows the last block (logits) is read again at once, where the peak is: to drop it would free nothing.
+    unsigned end = numbers.size();
+    while (end > 0 && numbers[end - 1] < 0)
+      --end;
+    block.restrict([&](unsigned o) { return end == 0 || o < end; });
+    planner::preferEarliest(block.problem);
   }
 
   BlockNumbers findBlocksOf(const ResidualGraph &graph, const BlockProblem &block) {
@@ -342,3 +378,8 @@ struct Rematerialize : scrimp::impl::RematerializeBase<Rematerialize> {
   DeviceRates rates;
 };
 } // namespace
+
+std::vector<double> mlir::scrimp::findTradeoffPrices(ModuleOp module, const RematerializeOptions &options,
+                                                     size_t most) {
+  return Rematerialize(options).findPrices(module, most);
+}

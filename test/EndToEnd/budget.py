@@ -77,7 +77,7 @@ def plain_flags(folder):
 
 def precisions(folder):
     """Of the precisions that are named the fastest that fits is taken, and no other."""
-    model, dims = gpt2()
+    model, dims = gpt2(batch=48)
     front = candidates(model, *dims, "--precision", "fp32,bf16", "--micro-batches", "1")
     check({f for _, flags in front for f in flags} >= {"fp32", "bf16"}, f"not both are candidates: {front}")
     sizes = [size for size, flags in front if "bf16" in flags]
@@ -87,6 +87,34 @@ def precisions(folder):
     check(wide.stdout != both.stdout, "naming bf16 changes nothing")
     result = compile_model(model, folder / "train", *dims, "--precision", "fp32,bf16", ok=False)
     check("--memory-budget chooses" in result.stderr, result.stderr)
+
+
+def impossible(folder):
+    """Why a configuration has no plan is told once, in the table's notes and in the report: batch normalization mixes
+    samples, so micro-batches are left out."""
+    model = MODELS / "resnet18" / "export.onnx"
+    flags = ("--dim", "batch=4", *(f for name in harness.INPUTS["resnet18"] for f in ("--data", name)))
+    text = run(["scrimp-plan", model, "--quiet", "--workers", "2", "--device", DEVICE, "--pareto", os.devnull, *flags]).stdout
+    notes = re.findall(r"^  not possible: (.*)$", text, re.MULTILINE)
+    check(len(notes) == 1 and notes[0].startswith("--micro-batches 2 (and 2 more): "), f"{text}")
+    check("batch_norm" in notes[0] and "--micro-batches 1" in notes[0], notes[0])
+    search = plan(folder, model, *flags, "--device", DEVICE, "--memory-budget", "2GiB")["search"]
+    (reason,) = search["impossible"]
+    check(reason["flags"] == [f"--micro-batches {k}" for k in (2, 3, 4)], f"{reason}")
+    check(notes[0].endswith(reason["why"]), f"{reason} against {notes}")
+    check(search["chosen"] == search["candidates"][0]["flags"], f"{search}")
+    check(all(c["process_bytes"] > c["arena_bytes"] > 0 < c["seconds"] for c in search["candidates"]), f"{search}")
+    # Statistics of its own are allowed: then nothing is impossible.
+    own = plan(folder, model, *flags, "--batch-stats", "per-micro-batch", "--device", DEVICE, "--memory-budget", "2GiB")
+    check(not own["search"]["impossible"], f"{own['search']['impossible']}")
+
+
+def sized_parts(folder):
+    """--micro-batch-size: chunks are for what is in a part, not for the whole batch."""
+    model, dims = gpt2(batch=256)
+    front = lambda *flags: {f for _, found in candidates(model, *dims, *flags) for f in found if "lm_head" in f}
+    whole, parts, same = front("--micro-batches", "1"), front("--micro-batch-size", "64"), front("--micro-batches", "4")
+    check(parts == same != whole, f"{whole}, in parts of 64 {parts}, in four parts {same}")
 
 
 def measured(folder):
@@ -178,4 +206,4 @@ def devices(folder):
 
 
 if __name__ == "__main__":
-    harness.main([monotone, plain_flags, precisions, measured, limited, profile, bad_input, devices])
+    harness.main([monotone, plain_flags, precisions, impossible, sized_parts, measured, limited, profile, bad_input, devices])

@@ -12,6 +12,7 @@ class OpPassManager;
 
 namespace mlir::scrimp {
 struct CompileOptions;
+struct RematerializeOptions;
 
 struct TrainPipelineOptions : PassPipelineOptions<TrainPipelineOptions> {
   DeviceRates rates; // has no text
@@ -69,6 +70,9 @@ void buildGraphPipeline(OpPassManager &manager, const TrainPipelineOptions &opti
 void buildRematPipeline(OpPassManager &manager, const TrainPipelineOptions &options);
 /// Kernels, their order, and the plan.
 void buildPlanPipeline(OpPassManager &manager, const TrainPipelineOptions &options);
+
+/// What scrimp-rematerialize is given.
+RematerializeOptions getRematOptions(const TrainPipelineOptions &options);
 
 /// What the command line says of the passes.
 void readOptions(TrainPipelineOptions &pipeline, const CompileOptions &options);

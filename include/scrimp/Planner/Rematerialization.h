@@ -58,8 +58,9 @@ RematChoice chooseKept(const RematProblem &problem, double secondsPerByte);
 /// the price of a byte rises, the earliest first: it is computed again last, when little else is alive.
 void preferEarliest(RematProblem &problem);
 
-/// Prices per byte, rising, at which the cheapest choice changes: one for each choice on the lower convex hull of bytes
-/// and seconds, at most `most` of them, the widest apart.
+/// Prices per byte, rising: for each choice on the lower convex hull of bytes and seconds, but the one that keeps most,
+/// a price at which it is the cheapest, the last infinite. At most `most` choices, the widest apart. A price has as few
+/// digits as its choice allows.
 std::vector<double> findPrices(const RematProblem &problem, size_t most);
 
 /// Which adjacent blocks to take together: the first block of each group. `inputs[i]` bytes are kept at the beginning of

@@ -246,7 +246,7 @@ static void checkFamily(const char *name, const Model &model) {
   RematProblem weighed = model.problem;
   preferEarliest(weighed);
   std::vector<std::pair<double, double>> family;
-  double last = -1;
+  double last = -1, weighedBytes = chooseKept(weighed, 0).getBytes(weighed);
   for (double price : findPrices(weighed, 64)) {
     EXPECT_GT(price, last) << name;
     last = price;
@@ -256,8 +256,11 @@ static void checkFamily(const char *name, const Model &model) {
     if (!family.empty()) {
       EXPECT_LE(bytes, family.back().first) << name << ": a higher price keeps more";
     }
+    EXPECT_LT(choice.getBytes(weighed), weighedBytes) << name << ": a price that changes nothing";
+    weighedBytes = choice.getBytes(weighed);
     family.emplace_back(bytes, seconds);
   }
+  EXPECT_TRUE(std::isinf(last)) << name << ": no price asks for the fewest bytes";
   family.emplace_back(chooseKept(weighed, 0).getBytes(model.problem), 0);
   auto exact = exactFrontier(model.problem);
   double all = exact.back().first;

@@ -1,0 +1,328 @@
+#include "scrimp/Driver/Candidates.h"
+
+#include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Driver/Device.h"
+#include "scrimp/Driver/Pipeline.h"
+#include "scrimp/Driver/SuggestChunks.h"
+#include "scrimp/Transforms/RematPrices.h"
+
+#include "mlir/IR/Threading.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Threading.h"
+
+#include <charconv>
+#include <cmath>
+#include <deque>
+#include <set>
+
+using namespace mlir;
+using namespace mlir::scrimp;
+using ::scrimp::runtime::BlasBlocks;
+
+/// The batch of a whole update; 1 where no input has one.
+static int64_t getBatch(ModuleOp module) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  for (BlockArgument argument : main.getArguments())
+    if (auto dim = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), ScrimpDialect::kInput);
+        dim && dim.getInt() >= 0)
+      return shapeOf(argument)[dim.getInt()];
+  return 1;
+}
+
+/// 1, 2, 3, 4, 6, 8, 12, ... up to the batch: each at most half as much again as the one before.
+static std::vector<int64_t> microBatchCounts(int64_t batch) {
+  std::vector<int64_t> counts;
+  for (int64_t power = 1; power <= batch; power *= 2) {
+    counts.push_back(power);
+    if (power > 1 && power + power / 2 < batch)
+      counts.push_back(power + power / 2);
+  }
+  if (counts.empty() || counts.back() != batch)
+    counts.push_back(batch);
+  return counts;
+}
+
+/// Rules of --chunk for `count` micro-batches, each a way to begin with: none, the head, the head and MLPs. Chunks of
+/// fewer than 512 tokens would make the library's products slow.
+static std::vector<std::vector<std::string>> chunkRules(const SuggestedChunks &suggested, int64_t count) {
+  constexpr int64_t fewestRows = 512, mostChunks = 64;
+  std::vector<std::vector<std::string>> ways{{}};
+  int64_t chunks = std::min(suggested.rows / count / fewestRows, mostChunks);
+  if (chunks < 2)
+    return ways;
+  std::vector<std::string> rules;
+  for (const std::vector<std::string> *patterns : {&suggested.heads, &suggested.insides}) {
+    for (const std::string &pattern : *patterns)
+      rules.push_back(pattern + "=" + std::to_string(chunks));
+    if (!rules.empty() && rules != ways.back())
+      ways.push_back(rules);
+  }
+  return ways;
+}
+
+/// The policy of a price, which is read back to the bit.
+static std::string tradeoffAt(double price) {
+  if (std::isinf(price))
+    return "tradeoff=inf";
+  char digits[32];
+  return "tradeoff=" + std::string(digits, std::to_chars(digits, digits + sizeof(digits), price).ptr);
+}
+
+/// What tells graphs apart that were computed again in different ways: how many ops there are, what they do and give.
+static size_t fingerprint(ModuleOp module) {
+  llvm::hash_code hash = 0;
+  module.walk([&](Operation *op) {
+    hash = llvm::hash_combine(hash, op->getName().getAsOpaquePointer(), op->getNumOperands());
+    for (Type type : op->getResultTypes())
+      hash = llvm::hash_combine(hash, type.getAsOpaquePointer());
+  });
+  return hash;
+}
+
+static LogicalResult runPipeline(ModuleOp module, const CompileOptions &options,
+                                 function_ref<void(OpPassManager &, const TrainPipelineOptions &)> build) {
+  TrainPipelineOptions pipeline;
+  readOptions(pipeline, options);
+  PassManager manager(module.getContext());
+  build(manager, pipeline);
+  return manager.run(module);
+}
+
+namespace {
+/// Candidates that differ in what is computed again alone: they share a graph.
+struct Group {
+  CompileOptions options; // but remat
+  std::string flags;
+  OwningOpRef<ModuleOp> graph;
+  std::string failure; // where there is no graph
+  /// What is computed again, in steps that keep ever fewer bytes: nothing, then what each of these prices asks for.
+  std::vector<double> prices;
+  llvm::DenseSet<size_t> known; // fingerprints of what has been planned
+  std::set<size_t> tried;       // steps
+  std::vector<Candidate> plans;
+  std::vector<std::optional<size_t>> steps; // of the plans; none: another policy
+
+  std::string policyOf(size_t step) const { return step == 0 ? "none" : tradeoffAt(prices[step - 1]); }
+
+  /// The untried step in the middle between a tried one and the next tried one above or below it.
+  std::optional<size_t> between(size_t step, bool above) const {
+    auto here = tried.find(step);
+    if (above ? std::next(here) == tried.end() : here == tried.begin())
+      return std::nullopt;
+    size_t other = *(above ? std::next(here) : std::prev(here)), middle = (step + other) / 2;
+    return tried.count(middle) ? std::nullopt : std::optional(middle);
+  }
+};
+
+class FamilyPlanner {
+public:
+  FamilyPlanner(ModuleOp module, const CompileOptions &options, const Device &device, ArrayRef<BlasBlocks> kernels)
+      : module(module), options(options), device(device), kernels(kernels) {}
+
+  FailureOr<Family> plan() {
+    makeGroups();
+    buildGraphs();
+    // A few choices everywhere; then those between them where they lead.
+    std::vector<std::vector<size_t>> wanted(groups.size());
+    for (auto [group, steps] : llvm::zip(groups, wanted)) {
+      size_t last = group.prices.size();
+      steps = {0, last / 3, 2 * last / 3};
+      if (group.options.chunk.size() == options.chunk.size()) // beside chunks, which are for tight budgets, no more
+        steps.push_back(last);
+    }
+    do
+      if (failed(planSteps(wanted)))
+        return failure();
+    while (refine(wanted));
+    return collect();
+  }
+
+private:
+  void makeGroups() {
+    int64_t batch = getBatch(module),
+            given = options.microBatchSize > 0 ? llvm::divideCeil(batch, options.microBatchSize) : options.microBatches;
+    std::vector<int64_t> counts{0};
+    if (given == 0)
+      counts = microBatchCounts(batch);
+    SuggestedChunks suggested;
+    if (options.chunk.empty())
+      suggested = suggestChunks(module.lookupSymbol<func::FuncOp>("main"));
+    for (int64_t count : counts)
+      for (const std::vector<std::string> &rules : chunkRules(suggested, std::max<int64_t>({count, given, 1})))
+        for (size_t i = 0; i < std::max<size_t>(1, options.precisions.size()); ++i)
+          addGroup(count, rules, options.precisions.size() > 1 ? options.precisions[i] : "");
+  }
+
+  void addGroup(int64_t count, const std::vector<std::string> &rules, const std::string &precision) {
+    Group &group = groups.emplace_back();
+    group.options = options;
+    group.options.report.clear();
+    group.options.memoryBudget.clear();
+    group.options.precisions.clear();
+    if (!precision.empty()) {
+      group.options.import.precision = precision;
+      group.flags = "--precision " + precision + " ";
+    }
+    if (count) {
+      group.options.microBatches = count;
+      group.flags += llvm::formatv("--micro-batches {0} ", count);
+    }
+    for (const std::string &rule : rules) {
+      group.options.chunk.push_back(rule);
+      group.flags += "--chunk '" + rule + "' ";
+    }
+  }
+
+  /// Where the model does not allow a group (micro-batches and batch normalization), that is what it says of itself.
+  void buildGraphs() {
+    ScopedDiagnosticHandler silence(module.getContext(), [](Diagnostic &) { return success(); });
+    parallelFor(module.getContext(), 0, groups.size(), [&](size_t i) {
+      Group &group = groups[i];
+      // Passes over a module run where they are called: a message is that of the last group begun on its thread.
+      uint64_t thread = llvm::get_threadid();
+      ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+        if (llvm::get_threadid() != thread)
+          return failure();
+        if (group.failure.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+          group.failure = diagnostic.str();
+        return success();
+      });
+      group.graph = module.clone();
+      if (failed(runPipeline(*group.graph, group.options, buildGraphPipeline)))
+        group.graph = nullptr;
+      if (!group.graph || !options.remat.empty())
+        return;
+      constexpr size_t mostChoices = 48;
+      TrainPipelineOptions pipeline;
+      readOptions(pipeline, group.options);
+      group.prices = findTradeoffPrices(*group.graph, getRematOptions(pipeline), mostChoices);
+    });
+  }
+
+  LogicalResult planSteps(const std::vector<std::vector<size_t>> &wanted) {
+    return failableParallelForEach(module.getContext(), llvm::seq<size_t>(0, groups.size()), [&](size_t i) {
+      Group &group = groups[i];
+      if (!group.graph)
+        return success();
+      if (!options.remat.empty())
+        return group.plans.empty() ? planOne(group, options.remat, std::nullopt) : success();
+      bool isFirst = group.tried.empty();
+      for (size_t step : wanted[i])
+        if (group.tried.insert(step).second && failed(planOne(group, group.policyOf(step), step)))
+          return failure();
+      return isFirst ? planOne(group, "full", std::nullopt) : success();
+    });
+  }
+
+  /// What is the same as a plan before is no plan of its own.
+  LogicalResult planOne(Group &group, const std::string &policy, std::optional<size_t> step) {
+    Candidate candidate{group.flags + "--remat " + policy, group.options};
+    candidate.options.remat = policy;
+    // What is worth its price depends on the machine.
+    if (StringRef(policy).starts_with("tradeoff"))
+      candidate.flags += " --device " + (options.device.empty() ? "cpu" : options.device);
+    OwningOpRef<ModuleOp> planned = group.graph->clone();
+    if (failed(runPipeline(*planned, candidate.options, buildRematPipeline)))
+      return failure();
+    if (!group.known.insert(fingerprint(*planned)).second)
+      return success();
+    if (failed(runPipeline(*planned, candidate.options, buildPlanPipeline)))
+      return failure();
+    auto plan = (*planned)->getAttrOfType<DictionaryAttr>(ScrimpDialect::kPlan);
+    candidate.arenaBytes = plan.getAs<IntegerAttr>("arena_bytes").getInt();
+    ProcessMemory beside = computeBesideArena(*planned, workersOf(candidate.options), kernels);
+    candidate.processBytes = candidate.arenaBytes + beside.getBytes();
+    candidate.seconds = estimateSeconds(planned->lookupSymbol<func::FuncOp>("train"), device.rates);
+    group.plans.push_back(std::move(candidate));
+    group.steps.push_back(step);
+    return success();
+  }
+
+  /// The steps around those of the front, wherever the next plan of the front is more than a fiftieth away. False:
+  /// there are none.
+  bool refine(std::vector<std::vector<size_t>> &wanted) {
+    struct Place {
+      const Candidate *plan;
+      size_t group;
+      std::optional<size_t> step;
+    };
+    std::vector<Place> places;
+    for (auto [g, group] : llvm::enumerate(groups))
+      for (auto [plan, step] : llvm::zip(group.plans, group.steps))
+        places.push_back({&plan, g, step});
+    llvm::sort(places, [](const Place &a, const Place &b) {
+      return std::tie(a.plan->seconds, a.plan->processBytes, a.group, a.step) <
+             std::tie(b.plan->seconds, b.plan->processBytes, b.group, b.step);
+    });
+    std::vector<Place> front;
+    for (const Place &place : places)
+      if (front.empty() || place.plan->processBytes < front.back().plan->processBytes)
+        front.push_back(place);
+    for (std::vector<size_t> &steps : wanted)
+      steps.clear();
+    bool any = false;
+    for (auto [i, place] : llvm::enumerate(front))
+      for (bool above : {false, true}) {
+        if (!place.step || (!above && i == 0))
+          continue;
+        bool isLast = i + 1 == front.size();
+        const Candidate &next = *front[above ? (isLast ? i : i + 1) : i - 1].plan;
+        double gap = std::abs(double(next.processBytes - place.plan->processBytes));
+        if (gap < 0.02 * static_cast<double>(place.plan->processBytes) && !(above && isLast))
+          continue;
+        std::optional<size_t> step = groups[place.group].between(*place.step, above);
+        if (step && added < mostAdded) {
+          wanted[place.group].push_back(*step);
+          any = true;
+          ++added;
+        }
+      }
+    return any;
+  }
+
+  FailureOr<Family> collect() {
+    Family family;
+    for (Group &group : groups) {
+      llvm::move(group.plans, std::back_inserter(family.plans));
+      if (group.graph)
+        continue;
+      auto known = llvm::find_if(family.refusals, [&](const Refusal &r) { return r.why == group.failure; });
+      if (known == family.refusals.end())
+        known = family.refusals.insert(known, {group.failure, {}});
+      known->flags.push_back(StringRef(group.flags).trim().str());
+    }
+    if (family.plans.empty())
+      return emitError(UnknownLoc::get(module.getContext())) << family.refusals.front().why, failure();
+    // Of equal plans the one with fewer flags comes first.
+    auto key = [](const Candidate &c) {
+      return std::tuple(c.seconds, c.processBytes, c.flags.size(), StringRef(c.flags));
+    };
+    llvm::sort(family.plans, [&](const Candidate &a, const Candidate &b) { return key(a) < key(b); });
+    return family;
+  }
+
+  static constexpr size_t mostAdded = 64; // plans, beside the first: a bound on the search's time
+
+  ModuleOp module;
+  const CompileOptions &options;
+  const Device &device;
+  ArrayRef<BlasBlocks> kernels;
+  std::deque<Group> groups;
+  size_t added = 0;
+};
+} // namespace
+
+FailureOr<Family> mlir::scrimp::planFamily(ModuleOp module, const CompileOptions &options, const Device &device) {
+  FailureOr<SmallVector<BlasBlocks>> kernels = findBlasKernels(options, module.getContext());
+  if (failed(kernels))
+    return failure();
+  return FamilyPlanner(module, options, device, *kernels).plan();
+}
+
+std::vector<const Candidate *> mlir::scrimp::paretoFront(const std::vector<Candidate> &candidates) {
+  std::vector<const Candidate *> front;
+  for (const Candidate &candidate : candidates)
+    if (front.empty() || candidate.processBytes < front.back()->processBytes)
+      front.push_back(&candidate);
+  return front;
+}
