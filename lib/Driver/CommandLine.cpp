@@ -209,7 +209,9 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
   app.add_flag("!--no-fuse", options.fuse, "One kernel per op, for comparison: the bits are the same");
   app.add_flag("!--no-schedule", options.schedule, "Keep the graph's order, for comparison: the bits are the same");
   app.add_flag("--quiet", options.quiet, "No notes from the importer");
-  app.add_option("--report", options.report, "Write what the memory goes to: memory.json")->type_name("FILE");
+  app.add_option("--report", options.report,
+                 "Write what the memory goes to, and what each pass saved: memory.json, or memory.html to look at")
+      ->type_name("FILE");
 }
 
 /// Nothing here catches std::bad_alloc.

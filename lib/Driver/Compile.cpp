@@ -7,8 +7,10 @@
 #include "scrimp/Driver/CheckModel.h"
 #include "scrimp/Driver/Device.h"
 #include "scrimp/Driver/Link.h"
+#include "scrimp/Driver/PassReport.h"
 #include "scrimp/Driver/Pipeline.h"
 #include "scrimp/Planner/Report.h"
+#include "scrimp/Planner/Timeline.h"
 #include "scrimp/Support/Messages.h"
 #include "scrimp/Transforms/Passes.h"
 
@@ -449,6 +451,9 @@ FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, ML
       search = std::move(*found);
     }
   }
+  OwningOpRef<ModuleOp> imported;
+  if (!options.report.empty())
+    imported = compilation->module->clone();
   PassManager manager(context);
   buildPipeline(manager, chosen);
   if (failed(manager.run(*compilation->module)))
@@ -461,13 +466,16 @@ FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, ML
     std::string text;
     llvm::raw_string_ostream os(text);
     FailureOr<std::string> products = describeNarrowProducts(*compilation->module, options);
-    if (failed(report) || failed(products))
+    if (failed(report) || failed(products) || failed(addPasses(*report, *imported, chosen)))
       return failure();
     if (!products->empty())
       report->insert({"products_of_16_bits", *products});
     if (search)
       report->insert({"search", std::move(*search)});
-    os << llvm::formatv("{0:2}", llvm::json::Value(std::move(*report))) << "\n";
+    if (StringRef(options.report).ends_with(".html"))
+      os << drawReport(*report);
+    else
+      os << llvm::formatv("{0:2}", llvm::json::Value(std::move(*report))) << "\n";
     if (failed(writeOutput(options.report, text, context)))
       return failure();
   }

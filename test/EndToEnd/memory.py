@@ -132,6 +132,42 @@ def reports(folder):
         )
 
 
+def passes_and_timelines(folder):
+    """What each pass saved adds up from the plain program to the chosen one; timelines have their peaks; the page shows it."""
+    model, flags = MODELS / "gpt2" / "export.onnx", ("--dim", "batch=8", "--quiet", "--workers", "2")
+    memory = ("--precision", "bf16", "--micro-batches", "4", "--chunk", "lm_head=2", "--remat", "full")
+    report_file = folder / "report.json"
+    run(["scrimp-plan", model, *flags, *memory, "--report", report_file])
+    report = json.loads(report_file.read_text())
+    passes = report["passes"]
+    names = ["plain", "kernels", "schedule", "precision", "micro-batches", "chunks", "rematerialization"]
+    check([p["pass"] for p in passes] == names, f"{passes}")
+    check([p["flags"] for p in passes[3:]] == ["--precision bf16", "--micro-batches 4", "--chunk 'lm_head=2'", "--remat full"], f"{passes}")
+    for before, after in zip(passes, passes[1:]):
+        check(before["arena_bytes"] - after["saved_bytes"] == after["arena_bytes"], f"{before}, {after}")
+        check(abs(before["seconds"] + after["added_seconds"] - after["seconds"]) < 1e-12, f"{before}, {after}")
+    check(passes[-1]["arena_bytes"] == report["peak_bytes"], f"{passes[-1]} and {report['peak_bytes']}")
+    check(passes[3]["saved_bytes"] > 0 < passes[4]["saved_bytes"], f"{passes}")
+    # Each program by itself is what its step's number says.
+    run(["scrimp-plan", model, *flags, *memory[:2], "--report", folder / "part.json"])
+    check(json.loads((folder / "part.json").read_text())["peak_bytes"] == passes[3]["arena_bytes"], f"{passes[3]}")
+    run(["scrimp-plan", model, *flags, "--report", folder / "plain.json"])
+    plain = json.loads((folder / "plain.json").read_text())
+    check([p["pass"] for p in plain["passes"]] == names[:3], f"{plain['passes']}")
+    for name, points, of in (("plain", report["timeline"]["plain"], plain), ("chosen", report["timeline"]["chosen"], report)):
+        times = [t for t, _ in points]
+        check(times == sorted(times) and times[0] == 0, f"{name}: {times}")
+        check(abs(times[-1] - of["passes"][-1]["seconds"]) < 1e-9, f"{name}: {times[-1]} of {of['passes'][-1]}")
+        peak = max(b for _, b in points)
+        bound = of["lower_bound_bytes"]
+        check(0.97 * bound <= peak <= bound, f"{name}: at most {peak} bytes are alive, the lower bound is {bound}")
+    run(["scrimp-plan", model, *flags, *memory, "--report", folder / "report.html"])
+    page = (folder / "report.html").read_text()
+    for words in ("<!DOCTYPE html>", "--micro-batches 4", "<svg", "lm_head", "What each pass saved"):
+        check(words in page, f"'{words}' is missing in the page")
+    check(page.count("<path") == 2, "two timelines are drawn")
+
+
 def no_allocation_in_a_step(folder):
     """malloc and its kin are counted by an interposed library; a run of 30 steps calls them as often as one of 3."""
     library = folder / "count.so"
@@ -164,4 +200,4 @@ def no_allocation_in_a_step(folder):
 
 
 if __name__ == "__main__":
-    harness.main([planned_is_measured, library_buffers, reports, no_allocation_in_a_step])
+    harness.main([planned_is_measured, library_buffers, reports, passes_and_timelines, no_allocation_in_a_step])

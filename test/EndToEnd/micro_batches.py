@@ -272,6 +272,54 @@ def accumulators_are_wide(folder):
     check(found.tolist() == [-256], f"the weight is {found}, expected 1 - 257 = -256")
 
 
+def to_bf16(x):
+    """Rounded to nearest, ties to even, as torch.Tensor.bfloat16."""
+    bits = np.ascontiguousarray(x, "f4").view("u4")
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)).view("f4")
+
+
+def narrow_accumulators(folder):
+    """--accumulate bf16: each part's gradient is added in f32 and the sum rounded to 16 bits, as 20 steps of SGD in numpy do
+    it: not what sums in f32 give."""
+    graph = model(
+        [
+            node("MatMul", ["x", "w"], ["y"], name="net/linear"),
+            node("Sub", ["y", "t"], ["d"], name="loss/difference"),
+            node("Mul", ["d", "d"], ["s"], name="loss/square"),
+            node("ReduceMean", ["s"], ["loss"], keepdims=0, name="loss/mean"),
+        ],
+        [value("x", "f4", ["batch", 8]), value("t", "f4", ["batch", 4])],
+        [value("loss", "f4", [])],
+        {"w": np.zeros((8, 4), "f4")},
+    )
+    random = np.random.default_rng(13)
+    x, t = random.normal(size=(16, 8)).astype("f4"), random.normal(size=(16, 4)).astype("f4")
+    source, data, names = write_case(folder, graph, x=x, t=t)
+    found = {}
+    for kind in ("fp32", "bf16"):
+        flags = ("--dim", "batch=16", "--optimizer", "sgd", "--micro-batches", "8", "--accumulate", kind)
+        compile_model(source, folder / kind, *names, *flags)
+        save = folder / f"{kind}.save"
+        steps = train_steps(
+            folder / kind, folder / "m.jsonl", "--steps", "20", "--lr", ".5", "--no-shuffle", "--save", save, *data
+        )
+        w, losses = np.zeros((8, 4), "f4"), []
+        for _ in range(20):
+            losses.append(np.mean((x @ w - t) ** 2))
+            total = np.zeros_like(w)
+            for k in range(0, 16, 2):
+                part = x[k : k + 2]
+                total = total + part.T @ ((part @ w - t[k : k + 2]) * np.float32(2 / t.size))
+                total = to_bf16(total) if kind == "bf16" else total
+            w = w - np.float32(0.5) * total
+        found[kind] = weights(save)["w"]
+        distance = np.abs(found[kind] - w).max()
+        check(distance <= 2e-5, f"{kind}: weights are off by {distance:.3g}")
+        check(np.allclose([s["loss"] for s in steps], losses, 1e-5), f"{kind}: {[s['loss'] for s in steps]}, {losses}")
+    rounded = np.abs(found["bf16"] - found["fp32"]).max()
+    check(1e-4 < rounded < 2e-2, f"sums of 16 bits move weights by {rounded:.3g}")
+
+
 def batch_statistics(folder):
     """Batch normalization mixes samples: an error with the way out, and by it each part's statistics, one after another."""
     graph = model(
@@ -367,6 +415,7 @@ if __name__ == "__main__":
             mean_of_means,
             evaluation,
             accumulators_are_wide,
+            narrow_accumulators,
             batch_statistics,
             products_of_means,
             arithmetic,

@@ -30,6 +30,11 @@ namespace mlir::scrimp {
 ///                          computes it, in a loop those of one iteration
 ///   recomputed             what the backward pass computes again: [{name, location, flops}]
 /// scrimp-compile adds
+///   passes                 the program without passes that save memory or time ("plain"), then with one more at a
+///                          time:
+///                          [{pass, flags, arena_bytes, saved_bytes, seconds, added_seconds}]; seconds of a step are
+///                          estimated, for --device where it is given
+///   timeline               {plain, chosen}: what is alive during a step (Timeline.h), without and with the flags given
 ///   products_of_16_bits    how the library multiplies what is stored in 16 bits, where something is
 ///   search                 of --memory-budget: {budget_bytes, device, chosen, candidates, impossible}: flags; of each
 ///                          candidate {flags, arena_bytes, process_bytes, seconds}, fastest first; for each reason why
