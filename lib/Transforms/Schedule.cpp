@@ -274,6 +274,33 @@ private:
   SmallVector<SmallVector<unsigned, 4>, 0> accesses; // by op
 };
 
+/// A piece of a bucket that is computed before the rest of the bucket would be overwritten by that: moves it, and what reads
+/// it, behind. (A loop over samples that gives the one lets everything stand before it that has no samples.)
+void movePiecesBehindBuckets(Block &block) {
+  SmallVector<std::pair<Operation *, Operation *>> pairs;
+  for (Operation &op : block.without_terminator()) {
+    std::optional<Tie> tie = isViewLike(&op) ? getViewTie(op.getResult(0)) : std::nullopt;
+    if (!tie || !tie->placed)
+      continue;
+    Operation *piece = getComputingOp(op.getOperand(*tie->placed)), *bucket = getComputingOp(op.getOperand(tie->operand));
+    if (piece && bucket && piece->getBlock() == &block && bucket->getBlock() == &block)
+      pairs.emplace_back(piece, bucket);
+  }
+  for (auto [piece, bucket] : pairs) {
+    if (!piece->isBeforeInBlock(bucket))
+      continue;
+    llvm::SmallSetVector<Operation *, 8> moved;
+    moved.insert(piece);
+    for (Operation *op = piece->getNextNode(); op != bucket->getNextNode(); op = op->getNextNode())
+      if (llvm::any_of(op->getOperands(), [&](Value v) { return moved.contains(v.getDefiningOp()); }))
+        moved.insert(op);
+    if (moved.contains(bucket)) // the plan's verifier will say so
+      continue;
+    for (Operation *op : llvm::reverse(moved))
+      op->moveAfter(bucket);
+  }
+}
+
 struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
   using ScheduleBase::ScheduleBase;
 
@@ -290,6 +317,7 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
   }
 
   void scheduleBlock(Block &block, const Aliases &aliases) {
+    movePiecesBehindBuckets(block);
     Dependences graph(block, aliases);
     SmallVector<unsigned> best = llvm::to_vector(llvm::seq<unsigned>(0, graph.ops.size()));
     MemoryUse use = computeMemoryUse(getOperation(), aliases, workers);

@@ -183,3 +183,29 @@ func.func @old_accumulator(%x: tensor<8xf32> {scrimp.name = "x", scrimp.input = 
   }
   return %y, %z : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// A piece of a bucket, computed in its bytes, would be overwritten by what gives the rest: it comes after that, also where
+// the order is kept.
+// CHECK-LABEL: @piece_behind_its_bucket
+// CHECK: scrimp.reduce
+// CHECK: scrimp.tanh
+// CHECK: scrimp.pack
+// KEEP-LABEL: @piece_behind_its_bucket
+// KEEP: scrimp.reduce
+// KEEP: scrimp.tanh
+func.func @piece_behind_its_bucket(%x: tensor<4x32xf32>, %g: tensor<16xf32>) -> tensor<32xf32> {
+  %piece = scrimp.kernel(%g) : (tensor<16xf32>) -> tensor<16xf32> {
+  ^bb0(%a: tensor<16xf32>):
+    %0 = scrimp.tanh %a : tensor<16xf32>
+    scrimp.yield %0 : tensor<16xf32>
+  }
+  %rest = scrimp.kernel(%x) : (tensor<4x32xf32>) -> tensor<32xf32> {
+  ^bb0(%a: tensor<4x32xf32>):
+    %0 = scrimp.reduce sum, %a [0] : tensor<4x32xf32> -> tensor<32xf32>
+    scrimp.yield %0 : tensor<32xf32>
+  }
+  %bucket = scrimp.pack %piece into %rest at 16 : tensor<16xf32>, tensor<32xf32>
+  return %bucket : tensor<32xf32>
+}
