@@ -106,6 +106,18 @@ const Axes kExactAxes = {
     {"", "schedule=false"},
 };
 
+/// On ranks; the batch is shared out, then split and chunked as on one.
+const Axes kRankAxes = {
+    {"world=2", "world=3"},
+    {"", "zero=1", "zero=2", "zero=3"},
+    {"optimizer=sgd", "optimizer=adamw", "optimizer=adam no-decay=1d"},
+    {"", "clip-grad-norm=true", "wait-for-norm=true"},
+    {"", "micro-batches=2", "micro-batch-size=1"},
+    {"", "remat=full", "remat=tradeoff=1e-9", "remat=tradeoff=inf"},
+    {"", "fuse=false"},
+    {"", "schedule=false"},
+};
+
 /// In 16 bits, where sums in another order may round to something else, only the bits behind the graph are compared.
 const Axes kNarrowAxes = {
     {"precision=bf16", "precision=fp16", "precision=bf16 master=none moments=bf16", "precision=bf16 moments=bf16"},
@@ -128,7 +140,19 @@ struct Outcome {
 
 constexpr int kSteps = 2;
 
-bool splits(StringRef options) { return options.contains("micro-batch") || options.contains("chunk"); }
+bool splits(StringRef options) {
+  return options.contains("micro-batch") || options.contains("chunk") || options.contains("world");
+}
+
+/// Samples of a batch of @main.
+int64_t batchOf(ModuleOp graph) {
+  auto main = graph.lookupSymbol<func::FuncOp>("main");
+  for (BlockArgument argument : main.getArguments())
+    if (auto dim = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), ScrimpDialect::kInput);
+        dim && dim.getInt() >= 0)
+      return shapeOf(argument)[dim.getInt()];
+  return 1;
+}
 
 /// What is learned by the graph under `options` against the plain run, the graph's bits against those of the plan, and
 /// with `compiled` those of its machine code.
@@ -148,7 +172,8 @@ Outcome check(ModuleOp graph, const std::string &options, uint64_t seed, bool co
   }
   if (failed(verify(*whole)))
     return {"verifier", "the graph is not valid"};
-  FailureOr<Learned> found = interpret(*whole, seed, kSteps);
+  int64_t world = parsePipeline(options)->world, batch = batchOf(graph);
+  FailureOr<Learned> found = interpretOnRanks(*whole, seed, kSteps, world, batch);
   if (failed(found))
     return {"interpreter", "of the graph: " + told};
   if (!isNarrow) {
@@ -164,7 +189,7 @@ Outcome check(ModuleOp graph, const std::string &options, uint64_t seed, bool co
   OwningOpRef<ModuleOp> planned = runPlanPasses(*whole, options, &why);
   if (!planned)
     return {"plan", why};
-  FailureOr<Learned> bits = interpret(*planned, seed, kSteps);
+  FailureOr<Learned> bits = interpretOnRanks(*planned, seed, kSteps, world, batch);
   if (failed(bits))
     return {"interpreter", "of the plan: " + told};
   if (std::string difference = compareLearned(*bits, *found, 0); !difference.empty())
@@ -203,19 +228,21 @@ protected:
     return {begin, begin + number};
   }
 
-  OwningOpRef<ModuleOp> makeGraph(uint64_t seed, const std::string &type) {
+  OwningOpRef<ModuleOp> makeGraph(uint64_t seed, const std::string &type, int64_t batch) {
     // Every entry comes in turn, so that a few graphs have them all.
     static const std::vector<std::string> entries = randomGraphEntries();
     RandomGraphOptions options;
     options.type = type;
+    options.batch = batch;
     options.size = static_cast<int>(seed % 8);
     for (uint64_t i = 0; i < 4; ++i)
       options.ops.push_back(entries[(seed * 4 + i) % entries.size()]);
     return makeRandomGraph(context, seed, options);
   }
 
-  void checkGraph(uint64_t seed, const std::string &type, ArrayRef<Combination> combinations, bool compiled = false) {
-    OwningOpRef<ModuleOp> graph = makeGraph(seed, type);
+  void checkGraph(uint64_t seed, const std::string &type, ArrayRef<Combination> combinations, bool compiled = false,
+                  int64_t batch = 0) {
+    OwningOpRef<ModuleOp> graph = makeGraph(seed, type, batch);
     ASSERT_TRUE(succeeded(verify(*graph))) << "seed " << seed;
     if (isLong()) // should the compiler crash
       write(*graph, llvm::formatv("random-graph-{0}.mlir", type));
@@ -307,6 +334,15 @@ TEST_F(RandomGraphs, LearnTheSame) {
     EXPECT_LT(parted.refused, parted.runs / 3);
     EXPECT_LT(chunked.refused, 2 * chunked.runs / 3);
   }
+}
+
+TEST_F(RandomGraphs, LearnTheSameOnRanks) {
+  std::vector<Combination> rows = rowsOf(kRankAxes);
+  auto [first, last] = seeds(30);
+  for (uint64_t seed = first; seed < last; ++seed)
+    checkGraph(seed, "f64", some(rows, seed, 2), false, seed % 3 ? 6 : 0); // ranks mostly divide it
+  if (last - first >= 20)
+    EXPECT_LT(parted.refused, parted.runs / 2);
 }
 
 TEST_F(RandomGraphs, KeepTheirBitsIn16Bits) {

@@ -10,7 +10,7 @@ using namespace mlir::scrimp;
 
 GraphBuilder::GraphBuilder(MLIRContext &context, uint64_t seed, const RandomGraphOptions &options)
     : builder(&context), random(seed * 0x9E3779B97F4A7C15u + 1), module(ModuleOp::create(UnknownLoc::get(&context))) {
-  batch = between(2, 7);
+  batch = options.batch ? options.batch : between(2, 7);
   type = options.type == "f64" ? FloatType(builder.getF64Type()) : FloatType(builder.getF32Type());
   builder.setInsertionPointToEnd(module->getBody());
   function = func::FuncOp::create(builder, module->getLoc(), "main", builder.getFunctionType({}, {}));

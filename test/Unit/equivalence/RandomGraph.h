@@ -14,6 +14,7 @@ namespace mlir::scrimp {
 struct RandomGraphOptions {
   std::string type = "f64";     // of all floats: f64 or f32
   int size = 10;                // how many steps are drawn, beside `ops`
+  int64_t batch = 0;            // 0: drawn
   std::vector<std::string> ops; // entries that must be among them
 };
 

@@ -6,6 +6,7 @@
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Driver/Program.h"
 #include "scrimp/Eval/Interpreter.h"
+#include "scrimp/Eval/Ranks.h"
 #include "scrimp/Transforms/GraphFunction.h"
 #include "scrimp/Transforms/Passes.h"
 #include "scrimp/runtime/Arena.h"
@@ -99,12 +100,24 @@ static double draw(std::mt19937_64 &random, double low, double high) {
   return low + (high - low) * (static_cast<double>(random() >> 11) * 0x1p-53);
 }
 
-static double scalarValue(StringRef name, int step, int64_t valid) {
+/// The samples of a batch that a rank has; the first ranks have one more where they do not divide it.
+struct Share {
+  int64_t rank = 0, world = 1, begin = 0, count = 0;
+
+  static Share of(int64_t batch, int64_t rank, int64_t world) {
+    int64_t samples = batch / world, larger = batch % world;
+    return {rank, world, rank * samples + std::min(rank, larger), samples + (rank < larger)};
+  }
+};
+
+/// `valid`: samples of the batch, from the first on.
+static double scalarValue(StringRef name, int step, int64_t valid, const Share &share = {}) {
   const double lr = .05, beta1 = .9, beta2 = .99, decay = .1, scale = 1024;
   return llvm::StringSwitch<double>(name)
       .Case("seed", 41)
       .Case("step", step)
-      .Case("sample_base", 0)
+      .Case("sample_base", static_cast<double>(share.begin))
+      .Case("rank", static_cast<double>(share.rank))
       .Case("lr", lr)
       .Case("beta1", beta1)
       .Case("beta2", beta2)
@@ -122,7 +135,7 @@ static double scalarValue(StringRef name, int step, int64_t valid) {
       .Case("nesterov", 1)
       .Case("loss_scale", scale)
       .Case("unscale", 1 / scale)
-      .Case("valid_samples", static_cast<double>(valid))
+      .Case("valid_samples", static_cast<double>(std::clamp<int64_t>(valid - share.begin, 0, share.count)))
       .Default(std::nan(""));
 }
 
@@ -163,44 +176,41 @@ static ArrayRef<Attribute> membersOf(func::FuncOp function, unsigned argument) {
 //===-- The interpreter ------------------------------------------------------------------------------------------===//
 
 namespace {
+/// A function on one rank, its arguments from step to step.
 class Interpretation {
 public:
-  Interpretation(func::FuncOp function, uint64_t seed) : function(function), seed(seed) {
+  /// `batch`: samples of all ranks.
+  Interpretation(func::FuncOp function, uint64_t seed, int64_t batch, int64_t rank, int64_t world)
+      : function(function), seed(seed), batch(batch), share(Share::of(batch, rank, world)) {
     for (BlockArgument argument : function.getArguments()) {
       unsigned i = argument.getArgNumber();
       HostTensor &value = arguments.emplace_back(tensorType(argument));
       if (function.getArgAttr(i, ScrimpDialect::kScalar) || function.getArgAttr(i, ScrimpDialect::kInput))
         continue;
-      if (!function.getArgAttr(i, ScrimpDialect::kBucket))
+      auto bucket = function.getArgAttrOfType<BucketAttr>(i, ScrimpDialect::kBucket);
+      if (!bucket)
         initialize(argumentName(function, i), value.getShape(), function.getArgAttr(i, ScrimpDialect::kInit),
                    value.floats());
       // States of the optimizer begin at 0.
-      else if (!function.getArgAttr(i, ScrimpDialect::kState))
-        for (Attribute attribute : membersOf(function, i)) {
-          auto member = cast<MemberAttr>(attribute);
+      else if (!function.getArgAttr(i, ScrimpDialect::kState)) {
+        HostTensor whole(value.getType().clone({bucket.getElements()}));
+        for (MemberAttr member : bucket.getTensors())
           initialize(member.getName(), member.getShape(), member.getInit(),
-                     value.floats().slice(member.getOffset(), member.getNumElements()));
-        }
+                     whole.floats().slice(member.getOffset(), member.getNumElements()));
+        bool isPart = value.size() < whole.size();
+        llvm::copy(whole.floats().slice(isPart ? rank * value.size() : 0, value.size()), value.floats().begin());
+      }
       value.roundToType();
     }
   }
 
   LogicalResult step(int step, int64_t missing = 0) {
-    for (unsigned i = 0; i < arguments.size(); ++i) {
-      if (function.getArgAttr(i, ScrimpDialect::kInput)) {
-        fillInput(function, i, seed, step, arguments[i]);
-        if (int64_t dim = function.getArgAttrOfType<IntegerAttr>(i, ScrimpDialect::kInput).getInt(); dim >= 0)
-          batch = arguments[i].getShape()[dim];
-      }
-      arguments[i].roundToType();
-    }
     for (unsigned i = 0; i < arguments.size(); ++i)
-      if (auto scalar = function.getArgAttrOfType<StringAttr>(i, ScrimpDialect::kScalar)) {
-        double value = scalarValue(scalar.getValue(), step, batch - missing);
-        if (arguments[i].isFloat())
-          arguments[i].floats()[0] = value;
-        else
-          arguments[i].ints()[0] = static_cast<int64_t>(value);
+      if (auto dim = function.getArgAttrOfType<IntegerAttr>(i, ScrimpDialect::kInput))
+        arguments[i] = takeShare(i, step, dim.getInt());
+      else if (auto scalar = function.getArgAttrOfType<StringAttr>(i, ScrimpDialect::kScalar)) {
+        arguments[i] =
+            HostTensor::splat(arguments[i].getType(), scalarValue(scalar.getValue(), step, batch - missing, share));
         arguments[i].roundToType();
       }
     if (failed(evalFunction(function, arguments, results, Rounding::Typed)))
@@ -217,49 +227,109 @@ public:
         learned[prefix + output.str() + suffix] = results[i];
   }
 
-  void addStored(Learned &learned) {
-    for (unsigned i = 0; i < arguments.size(); ++i) {
-      for (Attribute attribute : membersOf(function, i)) {
-        auto member = cast<MemberAttr>(attribute);
-        HostTensor part(arguments[i].getType().clone(member.getShape().asArrayRef()));
-        llvm::copy(arguments[i].floats().slice(member.getOffset(), part.size()), part.floats().begin());
+  /// What is stored, by `arguments` of all ranks.
+  static void addStored(func::FuncOp function, ArrayRef<SmallVector<HostTensor>> ofRanks, Learned &learned) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      auto bucket = function.getArgAttrOfType<BucketAttr>(i, ScrimpDialect::kBucket);
+      if (!bucket) {
+        if (function.getArgAttr(i, ScrimpDialect::kState))
+          learned[argumentName(function, i)] = ofRanks[0][i];
+        continue;
+      }
+      std::vector<double> whole;
+      for (const SmallVector<HostTensor> &arguments : ofRanks)
+        if (static_cast<int64_t>(whole.size()) < bucket.getElements())
+          llvm::append_range(whole, arguments[i].floats());
+      for (MemberAttr member : bucket.getTensors()) {
+        HostTensor part(ofRanks[0][i].getType().clone(member.getShape().asArrayRef()));
+        llvm::copy(ArrayRef(whole).slice(member.getOffset(), part.size()), part.floats().begin());
         learned[member.getName().str()] = part;
       }
-      if (function.getArgAttr(i, ScrimpDialect::kState) && !function.getArgAttr(i, ScrimpDialect::kBucket))
-        learned[argumentName(function, i)] = arguments[i];
     }
   }
 
+  SmallVector<HostTensor> arguments;
+
 private:
+  /// The rank's samples of an input; places that are too many hold the first of the batch.
+  HostTensor takeShare(unsigned i, int step, int64_t dim) {
+    RankedTensorType type = arguments[i].getType();
+    SmallVector<int64_t> shape(type.getShape());
+    if (dim >= 0)
+      shape[dim] = batch;
+    HostTensor whole(type.clone(shape)), part(type);
+    fillInput(function, i, seed, step, whole);
+    whole.roundToType();
+    if (dim < 0 || share.world == 1)
+      return whole;
+    SmallVector<int64_t> strides = rowMajorStrides(shape);
+    forEachIndex(type.getShape(), [&](ArrayRef<int64_t> index, int64_t linear) {
+      int64_t from = 0;
+      for (auto [d, at] : llvm::enumerate(index)) {
+        int64_t place = static_cast<int64_t>(d) != dim ? at : at < share.count ? share.begin + at : 0;
+        from += place * strides[d];
+      }
+      if (part.isFloat())
+        part.floats()[linear] = whole.floats()[from];
+      else
+        part.ints()[linear] = whole.ints()[from];
+    });
+    return part;
+  }
+
   func::FuncOp function;
   uint64_t seed;
-  int64_t batch = 1;
-  SmallVector<HostTensor> arguments, results;
+  int64_t batch;
+  Share share;
+  SmallVector<HostTensor> results;
 };
 } // namespace
 
+/// Samples of a function's inputs; 1 without any.
+static int64_t batchOf(func::FuncOp function) {
+  for (BlockArgument argument : function.getArguments())
+    if (auto dim = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), ScrimpDialect::kInput);
+        dim && dim.getInt() >= 0)
+      return shapeOf(argument)[dim.getInt()];
+  return 1;
+}
+
 FailureOr<Learned> mlir::scrimp::interpret(ModuleOp module, uint64_t seed, int steps) {
-  Learned learned;
-  if (auto eval = module.lookupSymbol<func::FuncOp>("eval")) {
-    for (int64_t missing : {0, 1}) {
-      Interpretation evaluation(eval, seed);
+  return interpretOnRanks(module, seed, steps, 1, batchOf(module.lookupSymbol<func::FuncOp>("train")));
+}
+
+FailureOr<Learned> mlir::scrimp::interpretOnRanks(ModuleOp module, uint64_t seed, int steps, int64_t world,
+                                                  int64_t batch) {
+  auto eval = module.lookupSymbol<func::FuncOp>("eval"), train = module.lookupSymbol<func::FuncOp>("train");
+  bool isMasked = false;
+  for (unsigned i = 0; eval && i < eval.getNumArguments(); ++i)
+    if (auto scalar = eval.getArgAttrOfType<StringAttr>(i, ScrimpDialect::kScalar))
+      isMasked |= scalar.getValue() == "valid_samples";
+  std::vector<Learned> outputs(world);
+  std::vector<SmallVector<HostTensor>> stored(world);
+  LogicalResult result = evalOnRanks(world, [&](int64_t rank) -> LogicalResult {
+    for (int64_t missing = 0; eval && missing <= isMasked; ++missing) {
+      Interpretation evaluation(eval, seed, batch, rank, world);
       if (failed(evaluation.step(1, missing)))
         return failure();
-      bool isMasked = false;
-      for (unsigned i = 0; i < eval.getNumArguments(); ++i)
-        if (auto scalar = eval.getArgAttrOfType<StringAttr>(i, ScrimpDialect::kScalar))
-          isMasked |= scalar.getValue() == "valid_samples";
-      if (isMasked || missing == 0)
-        evaluation.addOutputs("eval.", missing ? "@rest" : "@whole", learned);
+      evaluation.addOutputs("eval.", missing ? "@rest" : "@whole", outputs[rank]);
     }
-  }
-  Interpretation training(module.lookupSymbol<func::FuncOp>("train"), seed);
-  for (int step = 1; step <= steps; ++step) {
-    if (failed(training.step(step)))
-      return failure();
-    training.addOutputs("", "@" + std::to_string(step), learned);
-  }
-  training.addStored(learned);
+    Interpretation training(train, seed, batch, rank, world);
+    for (int step = 1; step <= steps; ++step) {
+      if (failed(training.step(step)))
+        return failure();
+      training.addOutputs("", "@" + std::to_string(step), outputs[rank]);
+    }
+    stored[rank] = training.arguments;
+    return success();
+  });
+  if (failed(result))
+    return failure();
+  for (int64_t rank = 1; rank < world; ++rank)
+    if (std::string difference = compareLearned(outputs[rank], outputs[0], 0); !difference.empty())
+      return emitError(module.getLoc()) << "rank " << rank << " is told something else: " << difference;
+  Learned learned = outputs[0];
+  Interpretation::addStored(train, stored, learned);
   return learned;
 }
 

@@ -36,6 +36,10 @@ using Learned = std::map<std::string, HostTensor>;
 /// second part of a batch are ignored, or all there are. Fails where an op cannot be evaluated.
 FailureOr<Learned> interpret(ModuleOp module, uint64_t seed, int steps);
 
+/// The same of a program for `world` ranks, which share out `batch` samples: all of them in this process. What each has
+/// a part of is put together. Fails too where ranks differ in what they all have.
+FailureOr<Learned> interpretOnRanks(ModuleOp module, uint64_t seed, int steps, int64_t world, int64_t batch);
+
 /// The same by the kernels that codegen makes and the runtime's commands, in an arena as large as the plan says.
 /// Modifies `module`, which must be at Stage::Plan. No evaluation.
 FailureOr<Learned> execute(ModuleOp module, const std::string &options, uint64_t seed, int steps);
