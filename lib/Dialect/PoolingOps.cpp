@@ -20,6 +20,10 @@ struct Windows {
       found += at(o, k) >= begin && at(o, k) < end;
     return found;
   }
+  bool holds(int64_t o, int64_t i) const {
+    int64_t distance = i + padBegin - o * stride;
+    return distance >= 0 && distance % dilation == 0 && distance / dilation < kernel;
+  }
   /// What the mean over window o divides by, along this dimension.
   int64_t divisor(int64_t o, bool includePad) const {
     return includePad ? countIn(o, -padBegin, size + padEnd) : countIn(o, 0, size);
@@ -130,12 +134,47 @@ static SmallVector<Value> emitPlane(OpBuilder &builder, Location loc, Value unit
 }
 static SmallVector<Value> inPlane(ArrayRef<Value> plane, Value h, Value w) { return {plane[0], plane[1], h, w}; }
 
-/// Fills this unit's plane of result 0 with zeros.
-static void emitZeroPlane(OpBuilder &builder, Location loc, Value dx, ArrayRef<Value> plane, StoreFn store) {
-  Value zero = emitConstant(builder, loc, tensorType(dx).getElementType(), 0);
-  emitLoopNest(
-      builder, loc, shapeOf(dx).drop_front(2),
-      [&](OpBuilder &b, ValueRange at) { store(b, 0, inPlane(plane, at[0], at[1]), zero); }, true);
+/// Of the windows that hold element `i` the first, and one behind the last. With dilation some between them do not.
+static std::pair<Value, Value> emitAround(OpBuilder &b, Location loc, const Windows &w, Value i) {
+  Value reach = emitIndex(b, loc, w.stride - 1 + w.padBegin - w.dilation * (w.kernel - 1));
+  Value from = arith::MaxSIOp::create(b, loc, arith::AddIOp::create(b, loc, i, reach), emitIndex(b, loc, 0));
+  Value to = arith::AddIOp::create(b, loc, i, emitIndex(b, loc, w.padBegin + w.stride));
+  Value stride = emitIndex(b, loc, w.stride);
+  Value end = arith::MinSIOp::create(b, loc, arith::DivUIOp::create(b, loc, to, stride), emitIndex(b, loc, w.count));
+  return {arith::DivUIOp::create(b, loc, from, stride), end};
+}
+
+/// Whether window `o`, one of those around element `i`, holds it; null: they all do.
+static Value emitHolds(OpBuilder &b, Location loc, const Windows &w, Value o, Value i) {
+  if (w.dilation == 1)
+    return nullptr;
+  Value start = arith::MulIOp::create(b, loc, o, emitIndex(b, loc, w.stride));
+  Value distance =
+      arith::SubIOp::create(b, loc, arith::AddIOp::create(b, loc, i, emitIndex(b, loc, w.padBegin)), start);
+  Value rest = arith::RemUIOp::create(b, loc, distance, emitIndex(b, loc, w.dilation));
+  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, rest, emitIndex(b, loc, 0));
+}
+
+/// Emits a plane of dx: each element is the sum of `term(b, oh, ow, h, w)` over the windows around it, in row-major
+/// order. `term` gives a value and on what it depends whether it counts (null: it does).
+static void
+emitGradientPlane(OpBuilder &builder, Location loc, const Windows &wh, const Windows &ww, Value dx,
+                  ArrayRef<Value> plane, StoreFn store,
+                  function_ref<std::pair<Value, Value>(OpBuilder &, Value oh, Value ow, Value h, Value w)> term) {
+  Type type = tensorType(dx).getElementType(), computeType = getComputeType(type);
+  emitLoopNest(builder, loc, {wh.size, ww.size}, [&](OpBuilder &body, ValueRange at) {
+    auto [rowBegin, rowEnd] = emitAround(body, loc, wh, at[0]);
+    auto [columnBegin, columnEnd] = emitAround(body, loc, ww, at[1]);
+    Value zero = emitConstant(body, loc, computeType, 0);
+    Value sum = emitFold(body, loc, rowBegin, rowEnd, zero, [&](OpBuilder &rows, Value oh, ValueRange outer) {
+      return emitFold(rows, loc, columnBegin, columnEnd, outer, [&](OpBuilder &b, Value ow, ValueRange old) {
+        auto [value, counts] = term(b, oh, ow, at[0], at[1]);
+        Value sum = arith::AddFOp::create(b, loc, old[0], value);
+        return SmallVector<Value>{counts ? Value(arith::SelectOp::create(b, loc, counts, sum, old[0])) : sum};
+      });
+    })[0];
+    store(body, 0, inPlane(plane, at[0], at[1]), emitConvert(body, loc, sum, type));
+  });
 }
 
 static int64_t planesOf(Value image) { return shapeOf(image)[0] * shapeOf(image)[1]; }
@@ -174,10 +213,8 @@ LogicalResult MaxPool2dOp::eval(ArrayRef<const HostTensor *> operands, MutableAr
 
 void MaxPool2dOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool>,
                                 MutableArrayRef<Value> operandGrads) {
-  Value dy = castToCompute(builder, getLoc(), resultGrads[0]);
-  auto type = tensorType(getX()).clone(tensorType(dy).getElementType());
-  Value dx = MaxPool2dGradOp::create(builder, getLoc(), type, dy, getIndices());
-  operandGrads[0] = castToType(builder, getLoc(), dx, getX().getType());
+  operandGrads[0] = MaxPool2dGradOp::create(builder, getLoc(), getX().getType(), resultGrads[0], getIndices(),
+                                            getKernel(), getStrides(), getPads(), getDilations());
 }
 
 int64_t MaxPool2dOp::getNumUnits() { return planesOf(getY()); }
@@ -211,24 +248,18 @@ void MaxPool2dOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn 
 //===-- max_pool2d_grad --------------------------------------------------------------------------------------------===//
 
 LogicalResult MaxPool2dGradOp::verify() {
-  RankedTensorType dy = tensorType(getDy()), dx = tensorType(getDx());
-  if (dy.getShape() != shapeOf(getIndices()))
+  if (shapeOf(getDy()) != shapeOf(getIndices()))
     return emitOpError() << "indices must have the gradient's shape";
-  if (dy.getRank() != 4 || dx.getRank() != 4 || dy.getElementType() != dx.getElementType() ||
-      dy.getShape().take_front(2) != dx.getShape().take_front(2))
-    return emitOpError() << "images must have rank 4, one element type, and the same N and C, found " << dy << " and "
-                         << dx;
-  return success();
+  return verifyPooling(*this, getDx(), getDy());
 }
 
 LogicalResult MaxPool2dGradOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
-  int64_t from = productOf(shapeOf(getDy()).drop_front(2)), to = productOf(shapeOf(getDx()).drop_front(2));
-  for (int64_t i = 0; i < operands[0]->size(); ++i) {
-    FailureOr<int64_t> at = wrapIndex(*this, operands[1]->ints()[i], to);
-    if (failed(at))
-      return failure();
-    results[0].floats()[i / from * to + *at] += operands[0]->floats()[i];
-  }
+  Windows wh = windowsOf(*this, getDx(), getDy(), 0), ww = windowsOf(*this, getDx(), getDy(), 1);
+  forEachIndex(shapeOf(getDy()), [&](ArrayRef<int64_t> index, int64_t i) {
+    int64_t plane = index[0] * shapeOf(getDx())[1] + index[1], at = operands[1]->ints()[i];
+    if (at >= 0 && at < wh.size * ww.size && wh.holds(index[2], at / ww.size) && ww.holds(index[3], at % ww.size))
+      results[0].floats()[plane * wh.size * ww.size + at] += operands[0]->floats()[i];
+  });
   return success();
 }
 
@@ -245,17 +276,20 @@ void MaxPool2dGradOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGr
 int64_t MaxPool2dGradOp::getNumUnits() { return planesOf(getDx()); }
 
 void MaxPool2dGradOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn load, StoreFn store, ValueRange) {
+  Windows wh = windowsOf(*this, getDx(), getDy(), 0), ww = windowsOf(*this, getDx(), getDy(), 1);
   SmallVector<Value> plane = emitPlane(builder, loc, unit, getDx());
-  emitZeroPlane(builder, loc, getDx(), plane, store);
-  ArrayRef<int64_t> sizes = shapeOf(getDx()).drop_front(2);
-  if (productOf(sizes) == 0)
-    return;
-  emitLoopNest(builder, loc, shapeOf(getDy()).drop_front(2), [&](OpBuilder &b, ValueRange at) {
-    SmallVector<Value> from = inPlane(plane, at[0], at[1]);
-    Value position = emitWrapIndex(b, loc, load(b, 1, from), productOf(sizes));
-    SmallVector<Value> target = emitDelinearize(b, loc, position, sizes), to = inPlane(plane, target[0], target[1]);
-    store(b, 0, to, arith::AddFOp::create(b, loc, load(b, /*result 0=*/2, to), load(b, 0, from)));
-  });
+  Type computeType = getComputeType(tensorType(getDx()).getElementType()), i32 = builder.getI32Type();
+  auto term = [&](OpBuilder &b, Value oh, Value ow, Value h, Value w) -> std::pair<Value, Value> {
+    SmallVector<Value> from = inPlane(plane, oh, ow);
+    Value here = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, h, emitIndex(b, loc, ww.size)), w);
+    Value isChosen =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, load(b, 1, from), emitConvert(b, loc, here, i32));
+    for (Value holds : {emitHolds(b, loc, wh, oh, h), emitHolds(b, loc, ww, ow, w)})
+      if (holds)
+        isChosen = arith::AndIOp::create(b, loc, isChosen, holds);
+    return {emitConvert(b, loc, load(b, 0, from), computeType), isChosen};
+  };
+  emitGradientPlane(builder, loc, wh, ww, getDx(), plane, store, term);
 }
 
 //===-- avg_pool2d -------------------------------------------------------------------------------------------------===//
@@ -293,11 +327,8 @@ LogicalResult AvgPool2dOp::eval(ArrayRef<const HostTensor *> operands, MutableAr
 
 void AvgPool2dOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool>,
                                 MutableArrayRef<Value> operandGrads) {
-  Value dy = castToCompute(builder, getLoc(), resultGrads[0]);
-  auto type = tensorType(getX()).clone(tensorType(dy).getElementType());
-  Value dx = AvgPool2dGradOp::create(builder, getLoc(), type, dy, getKernel(), getStrides(), getPads(),
-                                     getDilations(), getCountIncludePad());
-  operandGrads[0] = castToType(builder, getLoc(), dx, getX().getType());
+  operandGrads[0] = AvgPool2dGradOp::create(builder, getLoc(), getX().getType(), resultGrads[0], getKernel(),
+                                            getStrides(), getPads(), getDilations(), getCountIncludePad());
 }
 
 int64_t AvgPool2dOp::getNumUnits() { return planesOf(getY()); }
@@ -340,15 +371,13 @@ int64_t AvgPool2dGradOp::getNumUnits() { return planesOf(getDx()); }
 void AvgPool2dGradOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn load, StoreFn store, ValueRange) {
   Windows wh = windowsOf(*this, getDx(), getDy(), 0), ww = windowsOf(*this, getDx(), getDy(), 1);
   SmallVector<Value> plane = emitPlane(builder, loc, unit, getDx());
-  emitZeroPlane(builder, loc, getDx(), plane, store);
-  Type type = tensorType(getDx()).getElementType();
-  emitLoopNest(builder, loc, {wh.count, ww.count}, [&](OpBuilder &body, ValueRange at) {
-    Value divisor = emitDivisor(body, loc, wh, ww, at[0], at[1], getCountIncludePad(), type);
-    Value share = arith::DivFOp::create(body, loc, load(body, 0, inPlane(plane, at[0], at[1])), divisor);
-    emitWindowFold(body, loc, wh, ww, at[0], at[1], {}, [&](OpBuilder &b, Value h, Value w, ValueRange) {
-      SmallVector<Value> to = inPlane(plane, h, w);
-      store(b, 0, to, arith::AddFOp::create(b, loc, load(b, /*result 0=*/1, to), share));
-      return SmallVector<Value>{};
-    });
-  });
+  Type computeType = getComputeType(tensorType(getDx()).getElementType());
+  auto term = [&](OpBuilder &b, Value oh, Value ow, Value h, Value w) -> std::pair<Value, Value> {
+    Value divisor = emitDivisor(b, loc, wh, ww, oh, ow, getCountIncludePad(), computeType);
+    Value dy = emitConvert(b, loc, load(b, 0, inPlane(plane, oh, ow)), computeType);
+    Value holdsH = emitHolds(b, loc, wh, oh, h), holdsW = emitHolds(b, loc, ww, ow, w);
+    Value holds = holdsH && holdsW ? Value(arith::AndIOp::create(b, loc, holdsH, holdsW)) : holdsH ? holdsH : holdsW;
+    return {arith::DivFOp::create(b, loc, dy, divisor), holds};
+  };
+  emitGradientPlane(builder, loc, wh, ww, getDx(), plane, store, term);
 }

@@ -81,8 +81,6 @@ PrecisionRule LogSumExpOp::getPrecisionRule() {
 
 PrecisionRule ScatterAddOp::getPrecisionRule() { return sumsInPlace(*this); }
 PrecisionRule ScatterElementsAddOp::getPrecisionRule() { return sumsInPlace(*this); }
-PrecisionRule MaxPool2dGradOp::getPrecisionRule() { return sumsInPlace(*this); }
-PrecisionRule AvgPool2dGradOp::getPrecisionRule() { return sumsInPlace(*this); }
 PrecisionRule ScatterNdOp::getPrecisionRule() {
   return getReduction() == ScatterReduction::add ? sumsInPlace(*this) : defaultPrecisionRule(*this);
 }

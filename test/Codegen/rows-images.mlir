@@ -18,7 +18,7 @@ func.func @main() -> (tensor<2x3x3x4xTYPE>, tensor<2x3x3x4xi32>, tensor<2x3x5x7x
   %bias = scrimp.iota {dim = 0 : i64, start = -1.0 : f64} : tensor<3xTYPE>
 
   %max, %where = scrimp.max_pool2d %x kernel [3, 2] strides [2, 2] pads [1, 0, 1, 1] dilations [1, 1] : tensor<2x3x5x7xTYPE> -> tensor<2x3x3x4xTYPE>, tensor<2x3x3x4xi32>
-  %dmax = scrimp.max_pool2d_grad %max, %where : tensor<2x3x3x4xTYPE>, tensor<2x3x3x4xi32> -> tensor<2x3x5x7xTYPE>
+  %dmax = scrimp.max_pool2d_grad %max, %where kernel [3, 2] strides [2, 2] pads [1, 0, 1, 1] dilations [1, 1] : tensor<2x3x3x4xTYPE>, tensor<2x3x3x4xi32> -> tensor<2x3x5x7xTYPE>
   %avg = scrimp.avg_pool2d %x kernel [3, 2] strides [2, 2] pads [1, 0, 1, 1] dilations [1, 1] : tensor<2x3x5x7xTYPE> -> tensor<2x3x3x4xTYPE>
   %davg = scrimp.avg_pool2d_grad %avg kernel [3, 2] strides [2, 2] pads [1, 0, 1, 1] dilations [1, 1] : tensor<2x3x3x4xTYPE> -> tensor<2x3x5x7xTYPE>
   %y, %mean, %rstd, %rv = scrimp.batch_norm %x, %scale, %bias, %bias, %scale {epsilon = 1.0e-5 : f64} : (tensor<2x3x5x7xTYPE>, tensor<3xTYPE>, tensor<3xTYPE>, tensor<3xTYPE>, tensor<3xTYPE>) -> (tensor<2x3x5x7xTYPE>, tensor<3xTYPE>, tensor<3xTYPE>, tensor<3xTYPE>)

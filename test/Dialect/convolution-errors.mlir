@@ -147,15 +147,15 @@ func.func @pool_only_padding(%x: tensor<1x3x4x4xf32>) {
 
 func.func @max_pool_grad_indices(%g: tensor<1x3x2x2xf32>, %i: tensor<1x3x2x1xi32>) {
   // expected-error@+1 {{indices must have the gradient's shape}}
-  %dx = scrimp.max_pool2d_grad %g, %i : tensor<1x3x2x2xf32>, tensor<1x3x2x1xi32> -> tensor<1x3x4x4xf32>
+  %dx = scrimp.max_pool2d_grad %g, %i kernel [2, 2] strides [2, 2] pads [0, 0, 0, 0] dilations [1, 1] : tensor<1x3x2x2xf32>, tensor<1x3x2x1xi32> -> tensor<1x3x4x4xf32>
   return
 }
 
 // -----
 
 func.func @max_pool_grad_shapes(%g: tensor<1x3x2x2xf32>, %i: tensor<1x3x2x2xi32>) {
-  // expected-error@+1 {{images must have rank 4, one element type, and the same N and C, found 'tensor<1x3x2x2xf32>' and 'tensor<1x4x4x4xf32>'}}
-  %dx = scrimp.max_pool2d_grad %g, %i : tensor<1x3x2x2xf32>, tensor<1x3x2x2xi32> -> tensor<1x4x4x4xf32>
+  // expected-error@+1 {{images must have rank 4, one element type, and the same N and C, found 'tensor<1x4x4x4xf32>' and 'tensor<1x3x2x2xf32>'}}
+  %dx = scrimp.max_pool2d_grad %g, %i kernel [2, 2] strides [2, 2] pads [0, 0, 0, 0] dilations [1, 1] : tensor<1x3x2x2xf32>, tensor<1x3x2x2xi32> -> tensor<1x4x4x4xf32>
   return
 }
 

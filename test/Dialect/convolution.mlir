@@ -25,7 +25,7 @@ func.func @main() -> (tensor<1x2x3x4xf32>, tensor<1x4x4x5xf32>, tensor<2x2x3x2xf
   %iq = scrimp.constant dense<[[[[5, 2, 2], [5, 5, 11]]]]> : tensor<1x1x2x3xi32>
   // q = ar(1,1,3,4,m=3), g = ar(1,1,2,3,m=5,o=-1): the gradient of F.max_pool2d(q, 2, 1), where windows tie and overlap
   // CHECK-NEXT: {{\[\[}}{{\[\[}}0, 0, 5, 0], [0, 10, 0, 0], [0, 0, 0, 1]]]]
-  %dq = scrimp.max_pool2d_grad %g, %iq : tensor<1x1x2x3xf32>, tensor<1x1x2x3xi32> -> tensor<1x1x3x4xf32>
+  %dq = scrimp.max_pool2d_grad %g, %iq kernel [2, 2] strides [1, 1] pads [0, 0, 0, 0] dilations [1, 1] : tensor<1x1x2x3xf32>, tensor<1x1x2x3xi32> -> tensor<1x1x3x4xf32>
   %r = scrimp.constant dense<[[[[0.0, 36.0, 72.0, 108.0, 144.0], [180.0, 216.0, 252.0, 288.0, 0.0], [36.0, 72.0, 108.0, 144.0, 180.0], [216.0, 252.0, 288.0, 0.0, 36.0]]]]> : tensor<1x1x4x5xf32>
   // r = 36 * ar(1,1,4,5,m=9): F.avg_pool2d(r, 3, 2, 1, ceil_mode=True, count_include_pad=False)
   // CHECK-NEXT: {{\[\[}}{{\[\[}}108, 162, 135], [162, 180, 108], [234, 180, 18]]]]

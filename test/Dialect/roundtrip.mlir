@@ -149,8 +149,8 @@ func.func @convolution(%x: tensor<2x4x4x4xf32>, %w: tensor<6x2x2x3xf32>, %v: ten
   %conv2d_weight_grad = scrimp.conv2d_weight_grad %x, %conv2d strides [1, 2] pads [0, 1, 0, 0] dilations [1, 1] groups 2 : tensor<2x4x4x4xf32>, tensor<2x6x3x2xf32> -> tensor<6x2x2x3xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.max_pool2d %{{[^ ,():]+}} kernel [2, 2] strides [2, 2] pads [0, 0, 0, 0] dilations [1, 1] : tensor<2x4x4x4xf32> -> tensor<2x4x2x2xf32>, tensor<2x4x2x2xi32>
   %max_pool2d, %indices = scrimp.max_pool2d %x kernel [2, 2] strides [2, 2] pads [0, 0, 0, 0] dilations [1, 1] : tensor<2x4x4x4xf32> -> tensor<2x4x2x2xf32>, tensor<2x4x2x2xi32>
-  // CHECK-NEXT: %{{.*}} = scrimp.max_pool2d_grad %{{[^ ,():]+}}, %{{[^ ,():]+}} : tensor<2x4x2x2xf32>, tensor<2x4x2x2xi32> -> tensor<2x4x4x4xf32>
-  %max_pool2d_grad = scrimp.max_pool2d_grad %max_pool2d, %indices : tensor<2x4x2x2xf32>, tensor<2x4x2x2xi32> -> tensor<2x4x4x4xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.max_pool2d_grad %{{[^ ,():]+}}, %{{[^ ,():]+}} kernel [2, 2] strides [2, 2] pads [0, 0, 0, 0] dilations [1, 1] : tensor<2x4x2x2xf32>, tensor<2x4x2x2xi32> -> tensor<2x4x4x4xf32>
+  %max_pool2d_grad = scrimp.max_pool2d_grad %max_pool2d, %indices kernel [2, 2] strides [2, 2] pads [0, 0, 0, 0] dilations [1, 1] : tensor<2x4x2x2xf32>, tensor<2x4x2x2xi32> -> tensor<2x4x4x4xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.avg_pool2d %{{[^ ,():]+}} kernel [2, 2] strides [2, 2] pads [0, 0, 0, 0] dilations [1, 1] {count_include_pad} : tensor<2x4x4x4xf32> -> tensor<2x4x2x2xf32>
   %avg_pool2d = scrimp.avg_pool2d %x kernel [2, 2] strides [2, 2] pads [0, 0, 0, 0] dilations [1, 1] {count_include_pad} : tensor<2x4x4x4xf32> -> tensor<2x4x2x2xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.avg_pool2d_grad %{{[^ ,():]+}} kernel [2, 2] strides [2, 2] pads [0, 0, 0, 0] dilations [1, 1] {count_include_pad} : tensor<2x4x2x2xf32> -> tensor<2x4x4x4xf32>

@@ -81,18 +81,21 @@ def Scrimp_MaxPool2dOp : Scrimp_RowsOp<"max_pool2d", [Scrimp_Differentiable]> {
   let extraClassDefinition = rowsDefinition;
 }
 
-def Scrimp_MaxPool2dGradOp : Scrimp_RowsOp<"max_pool2d_grad", [Scrimp_Differentiable],
-                                           precision = Scrimp_Precision> {
-  let summary = "The gradient of max_pool2d: each element receives those of the windows that chose it, in order";
-  let arguments = (ins Scrimp_WideFloatTensor:$dy, StaticShapeTensorOf<[I32]>:$indices);
-  let results = (outs Scrimp_WideFloatTensor:$dx);
-  let assemblyFormat = "$dy `,` $indices attr-dict `:` type($dy) `,` type($indices) `->` type($dx)";
+def Scrimp_MaxPool2dGradOp : Scrimp_RowsOp<"max_pool2d_grad", [Scrimp_Differentiable]> {
+  let summary = "The gradient of max_pool2d: each element is the sum of those of the windows that chose it, in order";
+  let description = [{ Each index lies inside its window, as max_pool2d gives it; another counts for nothing. }];
+  let arguments = (ins Scrimp_FloatTensor:$dy, StaticShapeTensorOf<[I32]>:$indices, DenseI64ArrayAttr:$kernel,
+                   DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations);
+  let results = (outs Scrimp_FloatTensor:$dx);
+  let assemblyFormat = [{
+    $dy `,` $indices `kernel` $kernel `strides` $strides `pads` $pads `dilations` $dilations attr-dict
+    `:` type($dy) `,` type($indices) `->` type($dx)
+  }];
   let hasVerifier = 1;
   let extraClassDefinition = rowsDefinition;
 }
 
-class Scrimp_AvgPool2dBase<string mnemonic, list<string> precision = []>
-    : Scrimp_RowsOp<mnemonic, [Scrimp_Differentiable], precision = precision> {
+class Scrimp_AvgPool2dBase<string mnemonic> : Scrimp_RowsOp<mnemonic, [Scrimp_Differentiable]> {
   let hasVerifier = 1;
   let extraClassDefinition = rowsDefinition;
 }
@@ -111,11 +114,11 @@ def Scrimp_AvgPool2dOp : Scrimp_AvgPool2dBase<"avg_pool2d"> {
   }];
 }
 
-def Scrimp_AvgPool2dGradOp : Scrimp_AvgPool2dBase<"avg_pool2d_grad", Scrimp_Precision> {
-  let summary = "The gradient of avg_pool2d";
-  let arguments = (ins Scrimp_WideFloatTensor:$dy, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
+def Scrimp_AvgPool2dGradOp : Scrimp_AvgPool2dBase<"avg_pool2d_grad"> {
+  let summary = "The gradient of avg_pool2d: each element is the sum of its windows' shares, in order";
+  let arguments = (ins Scrimp_FloatTensor:$dy, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                    DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, UnitAttr:$count_include_pad);
-  let results = (outs Scrimp_WideFloatTensor:$dx);
+  let results = (outs Scrimp_FloatTensor:$dx);
   let assemblyFormat = [{
     $dy `kernel` $kernel `strides` $strides `pads` $pads `dilations` $dilations attr-dict `:` type($dy) `->` type($dx)
   }];

@@ -40,9 +40,11 @@ SCRIMP_GRADIENT_CASES(Pooling, {
     %y, %i = scrimp.max_pool2d %x kernel [3, 2] strides [1, 1] pads [1, 0, 1, 1] dilations [1, 2]
       : tensor<1x2x5x6xf64> -> tensor<1x2x5x5xf64>, tensor<1x2x5x5xi32>
     return %y : tensor<1x2x5x5xf64> })"},
+  // Every window holds all elements.
   {"max_grad", R"(func.func @main(%g: tensor<1x2x2x2xf64>, %i: tensor<1x2x2x2xi32> {test.range = [0.0, 9.0]})
       -> tensor<1x2x3x3xf64> {
-    %y = scrimp.max_pool2d_grad %g, %i : tensor<1x2x2x2xf64>, tensor<1x2x2x2xi32> -> tensor<1x2x3x3xf64>
+    %y = scrimp.max_pool2d_grad %g, %i kernel [5, 5] strides [1, 1] pads [2, 2, 1, 1] dilations [1, 1]
+      : tensor<1x2x2x2xf64>, tensor<1x2x2x2xi32> -> tensor<1x2x3x3xf64>
     return %y : tensor<1x2x3x3xf64> })"},
   {"avg", R"(func.func @main(%x: tensor<2x1x5x5xf64>) -> tensor<2x1x3x3xf64> {
     %y = scrimp.avg_pool2d %x kernel [3, 3] strides [2, 2] pads [1, 1, 1, 1] dilations [1, 1]
