@@ -119,7 +119,9 @@ static void maxPoolGrad(GraphBuilder &b, Node x) {
     out[d + 2] = w.places(d, shape[d + 2]);
   auto pool = b.make<MaxPool2dOp>(b.tensor(out), x.value, w.kernel, w.strides, w.pads, w.dilations);
   Node y{pool.getY(), 0, 1, x.bound};
-  Value back = b.make<MaxPool2dGradOp>(b.tensor(shape), b.partner(y).value, pool.getIndices());
+  auto attr = [&](ArrayRef<int64_t> values) { return b.builder.getDenseI64ArrayAttr(values); };
+  Value back = b.make<MaxPool2dGradOp>(b.tensor(shape), b.partner(y).value, pool.getIndices(), attr(w.kernel),
+                                       attr(w.strides), attr(w.pads), attr(w.dilations));
   b.add({back, 0, 1, 4});
 }
 
