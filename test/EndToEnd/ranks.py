@@ -7,6 +7,8 @@ import json
 import os
 import sys
 
+import numpy as np
+
 import harness
 from harness import INPUTS, MODELS, check, compile_model, read_metrics, read_safetensors, run
 from micro_batches import model_source
@@ -52,9 +54,9 @@ def same_steps(found, expected, what, bound=1e-12):
 def stages(folder):
     """Every stage, micro-batches, rematerialization and uneven shares, pairwise."""
     cases = (
-        ("mlp", "adamw", 8, ((2, 0), (3, 1, "--micro-batches", 2), (2, 2, "--micro-batches", 3, "--sync", "per-step"))),
-        ("gpt2", "adamw", 6, ((2, 2, "--remat", "full", "--micro-batches", 2), (3, 1, "--clip-grad-norm"), (4, 2))),
-        ("dropout", "sgd", 8, ((4, 1, "--persist-below", 64), (2, 1, "--bucket-bytes", "1KiB"))),
+        ("mlp", "adamw", 8, ((2, 0), (3, 1, "--micro-batches", 2), (4, 3), (2, 2, "--micro-batches", 3, "--sync", "per-step"))),
+        ("gpt2", "adamw", 6, ((2, 3, "--remat", "full", "--micro-batches", 2), (3, 1, "--clip-grad-norm"), (4, 2))),
+        ("dropout", "sgd", 8, ((4, 3, "--persist-below", 64), (2, 1, "--bucket-bytes", "1KiB"))),
         ("bert", "adamw", 4, ((2, 2, "--remat", "selective"),)),
     )
     for name, optimizer, batch, variants in cases:
@@ -70,6 +72,47 @@ def stages(folder):
             what = f"{name} under {LAUNCHERS[0]} on {world} ranks, stage {stage} {' '.join(map(str, more))}"
             found = learn(folder, f"{name}-{world}-{stage}", source, data, *common, "--zero", stage, *more, world=world, flags=flags)
             same_steps(found, one[clipped], what)
+
+
+def evaluation(folder):
+    """Evaluation over ranks is that of one process, a last batch that is not full included; batch normalization as asked."""
+    for name, batch, worlds, flags in (
+        ("gpt2", 4, (2, 3), ()),
+        ("mlp", 6, (4,), ("--zero", "2")),
+        ("lenet", 4, (2,), ()),
+    ):
+        source, dims = model_source(name, batch)
+        data = harness.data_flags(MODELS / name, INPUTS[name])
+        part = folder / f"{name}-eval"
+        part.mkdir()
+        for file in INPUTS[name].values():
+            np.save(part / file, np.load(MODELS / name / file)[: 2 * batch + 1])
+        evaluated = [f for d in harness.data_flags(part, INPUTS[name]) for f in (("--eval-data",) if d == "--data" else (d,))]
+        losses = {}
+        for world in (1, *worlds):
+            metrics = folder / f"{name}-{world}.jsonl"
+            learn(
+                folder, f"{name}-{world}", source, data, *dims, "--precision", "fp64", *(flags if world > 1 else ()),
+                world=world, steps=4, flags=("--lr", "1e-2", "--eps", "1e-3", *evaluated, "--eval-every", 2)
+            )
+            losses[world] = [m["eval_loss"] for m in read_metrics(metrics) if "eval_loss" in m]
+            check(len(losses[world]) >= 2, f"{name} on {world} ranks: evaluations {losses[world]}")
+            for found, one in zip(losses[world], losses[1]):
+                check(abs(found - one) <= 1e-12 * max(1, abs(one)), f"{name} on {world} ranks: {losses[world]}, one process {losses[1]}")
+
+
+def statistics(folder):
+    """Batch normalization by the statistics of all ranks is that of one process; by each rank's own it is another thing, and
+    neither is chosen in silence."""
+    source, dims = model_source("resnet18", 4)
+    data = harness.data_flags(MODELS / "resnet18", INPUTS.get("resnet18"))
+    common = (*dims, "--precision", "fp64")
+    one = learn(folder, "one", source, data, *common, steps=2)
+    same_steps(learn(folder, "all", source, data, *common, "--zero", 1, "--batch-stats", "global", world=2, steps=2), one, "statistics of all")
+    own = learn(folder, "own", source, data, *common, "--batch-stats", "per-rank", world=2, steps=2)
+    check(abs(own[0]["loss"] - one[0]["loss"]) > 1e-6, "statistics of each rank are those of all")
+    refused = compile_model(source, folder / "none", *common, "--world", 2, ok=False).stderr
+    check("--batch-stats global" in refused and "--batch-stats per-rank" in refused, refused)
 
 
 def traffic(folder):
@@ -175,4 +218,4 @@ def checkpoints(folder):
 
 if __name__ == "__main__":
     LAUNCHERS.extend(sys.argv.pop(2).split(","))
-    harness.main([stages, traffic, planned, checkpoints])
+    harness.main([stages, evaluation, statistics, traffic, planned, checkpoints])
