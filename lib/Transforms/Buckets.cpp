@@ -65,11 +65,6 @@ DictionaryAttr Bucket::stateAttributes(MLIRContext *context, StringRef state) co
   return attributes(context, state, builder.getNamedAttr(ScrimpDialect::kState, builder.getUnitAttr()), table);
 }
 
-BlockArgument mlir::scrimp::appendArgument(func::FuncOp function, Type type, DictionaryAttr attributes, Location loc) {
-  (void)function.insertArgument(function.getNumArguments(), type, attributes, loc);
-  return function.getArguments().back();
-}
-
 /// Drops arguments and keeps scrimp.updates pointing at what it did.
 static void eraseArguments(func::FuncOp function, const llvm::BitVector &erased) {
   Builder builder(function.getContext());
@@ -83,18 +78,6 @@ static void eraseArguments(func::FuncOp function, const llvm::BitVector &erased)
     function.setResultAttr(i, ScrimpDialect::kUpdates, builder.getI64IntegerAttr(index - before));
   }
   (void)function.eraseArguments(erased);
-}
-
-BlockArgument mlir::scrimp::getScalarArgument(func::FuncOp function, StringRef name, Type type) {
-  for (BlockArgument argument : function.getArguments())
-    if (auto scalar = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ScrimpDialect::kScalar))
-      if (scalar.getValue() == name)
-        return argument;
-  Builder builder(function.getContext());
-  auto attributes =
-      builder.getDictionaryAttr({builder.getNamedAttr(ScrimpDialect::kName, builder.getStringAttr(name)),
-                                 builder.getNamedAttr(ScrimpDialect::kScalar, builder.getStringAttr(name))});
-  return appendArgument(function, RankedTensorType::get({}, type), attributes, function.getLoc());
 }
 
 /// The arguments of `function` that are parameters in the bucket, with their members.

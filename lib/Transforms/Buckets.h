@@ -59,12 +59,6 @@ private:
   int64_t elements = 0;
 };
 
-/// Adds an argument after the others.
-BlockArgument appendArgument(func::FuncOp function, Type type, DictionaryAttr attributes, Location loc);
-
-/// The argument of a hyperparameter, or of another scalar that the host knows, of `type`; added if it is not there yet.
-BlockArgument getScalarArgument(func::FuncOp function, StringRef name, Type type);
-
 /// If all that reads the parameter casts it to the same narrower type, that type: ranks need gather no more. Null
 /// otherwise.
 Type getReadType(BlockArgument parameter);

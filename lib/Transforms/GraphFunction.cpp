@@ -35,11 +35,34 @@ int mlir::scrimp::findOutput(func::FuncOp function, StringRef name) {
   return -1;
 }
 
+BlockArgument mlir::scrimp::appendArgument(func::FuncOp function, Type type, DictionaryAttr attributes, Location loc) {
+  (void)function.insertArgument(function.getNumArguments(), type, attributes, loc);
+  return function.getArguments().back();
+}
+
+BlockArgument mlir::scrimp::findScalarArgument(func::FuncOp function, StringRef name) {
+  for (BlockArgument argument : function.getArguments())
+    if (auto scalar = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ScrimpDialect::kScalar))
+      if (scalar.getValue() == name)
+        return argument;
+  return nullptr;
+}
+
+BlockArgument mlir::scrimp::getScalarArgument(func::FuncOp function, StringRef name, Type type) {
+  if (BlockArgument argument = findScalarArgument(function, name))
+    return argument;
+  Builder builder(function.getContext());
+  auto attributes =
+      builder.getDictionaryAttr({builder.getNamedAttr(ScrimpDialect::kName, builder.getStringAttr(name)),
+                                 builder.getNamedAttr(ScrimpDialect::kScalar, builder.getStringAttr(name))});
+  return appendArgument(function, RankedTensorType::get({}, type), attributes, function.getLoc());
+}
+
 void mlir::scrimp::appendResult(func::FuncOp function, Value value, StringRef attribute, Attribute attributeValue) {
   Operation *terminator = function.getBody().front().getTerminator();
   terminator->insertOperands(terminator->getNumOperands(), value);
-  auto attributes = DictionaryAttr::get(function.getContext(),
-                                        NamedAttribute(StringAttr::get(function.getContext(), attribute), attributeValue));
+  auto attributes = DictionaryAttr::get(
+      function.getContext(), NamedAttribute(StringAttr::get(function.getContext(), attribute), attributeValue));
   (void)function.insertResult(function.getNumResults(), value.getType(), attributes);
 }
 

@@ -131,16 +131,11 @@ struct MaskEval : scrimp::impl::MaskEvalBase<MaskEval> {
     if (!summands || summands->empty())
       return;
     OpBuilder builder(&getContext());
-    auto attributes = builder.getDictionaryAttr(
-        {builder.getNamedAttr(ScrimpDialect::kName, builder.getStringAttr("valid_samples")),
-         builder.getNamedAttr(ScrimpDialect::kScalar, builder.getStringAttr("valid_samples"))});
-    unsigned position = function.getNumArguments();
-    (void)function.insertArgument(position, RankedTensorType::get({}, builder.getI64Type()), attributes,
-                                  function.getLoc());
+    Value valid = getScalarArgument(function, "valid_samples", builder.getI64Type());
     for (OpOperand *summand : *summands) {
       builder.setInsertionPoint(summand->getOwner());
-      summand->set(maskSamples(builder, summand->get(), analysis.getPlacement(summand->get()), analysis.getBatch(),
-                               function.getArgument(position)));
+      summand->set(
+          maskSamples(builder, summand->get(), analysis.getPlacement(summand->get()), analysis.getBatch(), valid));
     }
   }
 };

@@ -62,31 +62,13 @@ private:
     return cut && !analysis.isWhole(&op) ? cut : analysis.getSumCut(&op);
   }
 
-  BlockArgument appendScalar(StringRef name) {
-    for (BlockArgument argument : function.getArguments())
-      if (auto scalar = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ScrimpDialect::kScalar))
-        if (scalar.getValue() == name)
-          return argument;
-    auto attributes =
-        builder.getDictionaryAttr({builder.getNamedAttr(ScrimpDialect::kName, builder.getStringAttr(name)),
-                                   builder.getNamedAttr(ScrimpDialect::kScalar, builder.getStringAttr(name))});
-    (void)function.insertArgument(function.getNumArguments(), RankedTensorType::get({}, builder.getI64Type()),
-                                  attributes, function.getLoc());
-    return function.getArguments().back();
-  }
-
   /// What the host says of a rank's samples: the first one's place in the batch, which is 0 in the whole, and how many
   /// there are, which the graph counts from the first of the whole.
   void takeScalars() {
-    Value valid;
-    for (BlockArgument argument : function.getArguments())
-      if (auto scalar = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ScrimpDialect::kScalar);
-          scalar && scalar.getValue() == "valid_samples")
-        valid = argument;
-    rank = appendScalar("rank");
-    begin = appendScalar("sample_base");
+    rank = getScalarArgument(function, "rank", builder.getI64Type());
+    begin = getScalarArgument(function, "sample_base", builder.getI64Type());
     wholes[begin] = splatConstant(builder, function.getLoc(), tensorType(begin), 0);
-    if (valid)
+    if (Value valid = findScalarArgument(function, "valid_samples"))
       wholes[valid] = AddOp::create(builder, valid.getLoc(), valid, begin);
   }
 
@@ -137,9 +119,9 @@ private:
       return known;
     Value whole = getWhole(value);
     Location loc = value.getLoc();
-    Value zeros = splatConstant(builder, loc, tensorType(whole), 0);
     if (matchPattern(whole, m_AnyZeroFloat()) || matchPattern(whole, m_Zero()))
       return parts[value] = whole;
+    Value zeros = splatConstant(builder, loc, tensorType(whole), 0);
     GraphExpr number(builder, loc, rank);
     GraphExpr isFirst = eq(number, like(number, 0.0));
     Value condition = broadcastTo(builder, loc, isFirst.value, shapeOf(whole));
@@ -357,7 +339,7 @@ struct Partition : scrimp::impl::PartitionBase<Partition> {
     if (batch < world)
       return function.emitError() << "a batch of " << batch << " samples leaves nothing to some of " << world.getValue()
                                   << " ranks; use a larger one (--dim), or fewer ranks";
-    if (batch % world != 0 && !countsValidSamples(function))
+    if (batch % world != 0 && !findScalarArgument(function, "valid_samples")) // scrimp-mask-eval
       return function.emitError() << "a batch of " << batch << " samples does not divide into " << world.getValue()
                                   << " ranks, and the loss is not proved to be a sum over samples; use a multiple of "
                                   << world.getValue() << " (--dim)";
@@ -373,15 +355,6 @@ struct Partition : scrimp::impl::PartitionBase<Partition> {
     RankFunction(function, analysis, world).build();
     function->setAttr(ScrimpDialect::kWholeBatch, Builder(&getContext()).getI64IntegerAttr(batch));
     return success();
-  }
-
-  /// Whether the function leaves out places that hold no sample (scrimp-mask-eval).
-  static bool countsValidSamples(func::FuncOp function) {
-    for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (auto scalar = function.getArgAttrOfType<StringAttr>(i, ScrimpDialect::kScalar))
-        if (scalar.getValue() == "valid_samples")
-          return true;
-    return false;
   }
 
   static bool needsStatistics(Operation &op, const BatchAnalysis &analysis) {

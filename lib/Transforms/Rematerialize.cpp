@@ -143,7 +143,7 @@ private:
   bool mayExchangeAgain(Operation *op) const {
     auto start = dyn_cast<AsyncOp>(op);
     Operation *end = start ? start.getEnd() : op;
-    if (!start && !isa<WaitOp>(op))
+    if (!start && getEndedOps(op).empty())
       return true;
     return end && isForOneUse(end) &&
            graph.getBackwardReads(graph.getNumber(cast<OpResult>(end->getResult(0)))).empty();

@@ -22,6 +22,14 @@ bool isParameter(func::FuncOp function, unsigned index, StringRef kind);
 /// The index of the result with scrimp.output = name, or -1.
 int findOutput(func::FuncOp function, StringRef name);
 
+/// Adds an argument after the others.
+BlockArgument appendArgument(func::FuncOp function, Type type, DictionaryAttr attributes, Location loc);
+
+/// The argument with scrimp.scalar = name; null if there is none.
+BlockArgument findScalarArgument(func::FuncOp function, StringRef name);
+/// The same, appended with element type `type` if it is not there yet.
+BlockArgument getScalarArgument(func::FuncOp function, StringRef name, Type type);
+
 /// Adds a result with one attribute, after the others.
 void appendResult(func::FuncOp function, Value value, StringRef attribute, Attribute attributeValue);
 
