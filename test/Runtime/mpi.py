@@ -146,8 +146,7 @@ def trouble():
             save = ["--save", path(f"{name}-{kind}"), "--save-every", "2"]
             status, out, err, seconds = run(ranks("--steps", "12", "--comm-timeout", "2", *save), SCRIMP_TEST_AT=f"1:6:{kind}")
             assert status != 0 and seconds < 30, (kind, out, err)
-            # Ranks that wait for each other time out together: who is told first may name one that waits too.
-            assert not words or any(f"rank {r} {words}" in line for line in ours(err) for r in range(3)), err
+            assert not words or any(f"rank 1 {words}" in line for line in ours(err)), (launcher, kind, out, err)
             assert newest(f"{name}-{kind}").endswith("step-000004"), newest(f"{name}-{kind}")
             status, out, err, _ = run(ranks("--steps", "12", "--resume", path(f"{name}-{kind}"), *save))
             assert status == 0, (kind, out, err)

@@ -3,7 +3,9 @@
 // The elements are cut into a piece per rank. A reduction sends every rank its piece of what this one has; the rank
 // adds up, in the order of the ranks, and for an all_reduce sends the sums to all: 2 (N - 1) / N of the elements are
 // sent by each rank, the least possible. A broadcast scatters the pieces from the root; then, as an all_gather, every
-// rank sends its piece to all. Pieces are exchanged in rounds, as large as the buffers for what is received.
+// rank sends its piece to all. Pieces are exchanged in rounds, as large as the buffers for what is received. Of fewer
+// elements than ranks, each rank sends all to all and adds up by itself: so each waits for each, and the one that does
+// not come is the one that is named.
 //
 // One collective is under way at a time, the others queue: all ranks start them in one order, so none waits for one
 // that another has not come to, and one set of buffers serves all.
@@ -126,8 +128,9 @@ private:
     return current().kind == CollectiveKind::reduce_scatter || current().kind == CollectiveKind::all_gather;
   }
   bool narrows() const { return current().wire != current().dtype; }
+  bool isWhole() const { return !hasParts() && current().elements < ranks; }
   bool scatters() const { return current().kind != CollectiveKind::all_gather; }
-  bool gathers() const { return current().kind != CollectiveKind::reduce_scatter; }
+  bool gathers() const { return current().kind != CollectiveKind::reduce_scatter && !isWhole(); }
   Span pieceOf(int rank) const;
   Span roundOf(int rank) const;
   char *sourceAt(int64_t element) const;
@@ -266,7 +269,8 @@ Status MessageCommunicator::advance() {
 /// Prepares the first round, and does what needs no other rank.
 void MessageCommunicator::begin() {
   const CollectiveCall &call = current();
-  int64_t each = elementBytes(call.dtype), piece = hasParts() ? call.elements : (call.elements + ranks - 1) / ranks;
+  int64_t each = elementBytes(call.dtype);
+  int64_t piece = hasParts() || isWhole() ? call.elements : (call.elements + ranks - 1) / ranks;
   chunk = Transport::mostBytes / each;
   if (call.reduces() && ranks > 1) {
     chunk = static_cast<int64_t>(received.size()) / (elementBytes(call.wire) * (ranks - 1));
@@ -288,6 +292,8 @@ MessageCommunicator::Span MessageCommunicator::pieceOf(int rank) const {
   const CollectiveCall &call = current();
   if (hasParts())
     return {rank * call.elements, (rank + 1) * call.elements};
+  if (isWhole())
+    return {0, call.elements};
   int64_t each = call.elements / ranks, larger = call.elements % ranks;
   int64_t begin = rank * each + std::min<int64_t>(rank, larger);
   return {begin, begin + each + (rank < larger)};

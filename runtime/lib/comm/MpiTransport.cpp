@@ -1,6 +1,8 @@
 // Messages by MPI_Isend and MPI_Irecv.
 #include "Mpi.h"
+#include <cstdio>
 #include <dlfcn.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace scrimp::runtime {
@@ -44,6 +46,16 @@ static const char *bindHandles(void *library, Mpi<OpenMpiAbi> &mpi) {
          : !bind(library, "ompi_mpi_byte", mpi.byte)                  ? "ompi_mpi_byte"
          : !bind(library, "ompi_mpi_errors_return", mpi.returnErrors) ? "ompi_mpi_errors_return"
                                                                       : nullptr;
+}
+
+/// What starts us reads what we say from a pipe, and may not read on once it hears of an abort: waits until it has read
+/// all, a second at most, and has had a moment to hand it on.
+static void waitUntilRead(FILE *stream) {
+  fflush(stream);
+  int unread = 0;
+  for (int i = 0; i < 100 && ioctl(fileno(stream), FIONREAD, &unread) == 0 && unread > 0; ++i)
+    usleep(10'000);
+  usleep(20'000);
 }
 
 namespace {
@@ -130,6 +142,7 @@ public:
   }
 
   void abort(const std::string &) override {
+    waitUntilRead(stderr);
     mpi.abort(mpi.world, 1);
     _exit(1);
   }
