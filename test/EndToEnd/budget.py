@@ -151,7 +151,7 @@ def limited(folder):
 
 
 def profile(folder):
-    """--profile tells where the time went, by the model's names, beside what was expected."""
+    """--profile tells where the time went, by the model's names, beside what was expected; --trace when."""
     model, dims = gpt2(batch=8)
     data = harness.data_flags(MODELS / "gpt2", harness.INPUTS["gpt2"])
     compile_model(model, folder / "train", *dims, "--micro-batches", "2", "--device", DEVICE)
@@ -166,6 +166,14 @@ def profile(folder):
     # The head's product: forward and two gradients, each of two micro-batches.
     head = re.search(r" +[0-9.]+ +[0-9.]+% +([0-9.]+) +(\d+)  gemm +lm_head", names)
     check(head and float(head[1]) > 0 and int(head[2]) == 6, f"the head: {names}")
+    traced = train_steps(folder / "train", folder / "t.jsonl", "--steps", "3", "--trace", folder / "trace.json", *data)
+    same_losses(plain, traced, "with --trace")
+    events = json.loads((folder / "trace.json").read_text())["traceEvents"]
+    for what, count in (("step", 2), ("iteration", 4), ("repeat", 2)):
+        check(sum(e.get("cat") == what for e in events) == count, f"{what}s in the trace: {events}")
+    products = [e for e in events if e.get("cat") == "gemm" and e["tid"] == 0 and e["name"].startswith("lm_head")]
+    check(len(products) == 2 * 6, f"the head's products: {products}")
+    check(all(e["dur"] > 0 and e["args"]["expected_us"] > 0 for e in products), f"{products}")
 
 
 def bad_input(folder):

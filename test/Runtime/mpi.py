@@ -63,6 +63,25 @@ def conformance():
         assert status == 0 and out.count("PASSED") == ranks, (launcher, ranks, out, err)
 
 
+def shown(name, ranks):
+    """A trace of all ranks: each has its steps, and a collective is done nowhere before it has begun everywhere."""
+    trace = json.load(open(name))
+    slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    error = trace["otherData"]["clock_error_us"]
+    assert 0 < error < 1e5, error
+    collectives = {}
+    for rank in range(ranks):
+        mine = [event for event in slices if event["pid"] == rank]
+        steps = [event["name"] for event in mine if event["cat"] == "step"]
+        assert steps == ["step 2", "step 3", "step 4"], (name, rank, steps)
+        for event in mine:
+            if "sent_bytes" in event["args"]:
+                collectives.setdefault(event["args"]["collective"], []).append((event["ts"], event["ts"] + event["dur"]))
+    assert len(collectives) == 9, (name, collectives)
+    for number, spans in collectives.items():
+        assert len(spans) == ranks and min(end for _, end in spans) >= max(begin for begin, _ in spans) - 2 * error - 0.01, (name, number, spans)
+
+
 def runs():
     inputs = data("", 10)
     flags = inputs + ["--steps", "7"]
@@ -78,12 +97,14 @@ def runs():
             if launcher == "threads":
                 command, variables = [train], {"SCRIMP_TEST_THREADS": str(ranks)}
             name = f"{os.path.basename(launcher)}-{ranks}"
-            status, out, err, _ = run(command + flags + ["--save", path(name), "--metrics", path(name + "-{rank}.jsonl")], **variables)
+            trace = ["--trace", path(name + ".json")]
+            status, out, err, _ = run(command + flags + trace + ["--save", path(name), "--metrics", path(name + "-{rank}.jsonl")], **variables)
             assert status == 0 and not ours(err) and out.count("7 steps: loss") == 1, (name, out, err)
             for rank in range(ranks):
                 found = losses(f"{name}-{rank}.jsonl")
                 assert numpy.allclose(found, expected, rtol=1e-5, atol=0), (name, rank, found, expected)
             saved.append(files(name + "/step-000007"))
+            shown(path(name + ".json"), ranks)
         assert all(each == saved[0] for each in saved), ranks
 
     other = data("2", 12)

@@ -11,6 +11,7 @@
 // that another has not come to, and one set of buffers serves all.
 #include "Reduce.h"
 #include "Transport.h"
+#include "scrimp/runtime/Clock.h"
 #include "scrimp/runtime/communication.h"
 #include <algorithm>
 #include <chrono>
@@ -80,10 +81,6 @@ Status Communicator::agree(int64_t &value) {
 
 Status Communicator::share(void *data, int64_t bytes, int root) {
   return runNow(*this, CollectiveKind::broadcast, DType::i8, bytes, data, data, "what one rank tells the others", root);
-}
-
-static double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 namespace {
@@ -158,6 +155,7 @@ private:
   Phase phase = Phase::scatter;
   int64_t round = 0, rounds = 0, chunk = 0; // of the collective under way; chunk: elements of a piece in one round
   double postedAt = 0;
+  int64_t sentBefore = 0; // bytes, when the collective under way began
 
   std::vector<Message> sends, receives;
   std::vector<const char *> parts;
@@ -196,6 +194,8 @@ Status MessageCommunicator::start(const CollectiveCall &call, Handle &handle) {
   }
   queue[static_cast<size_t>(started) % queueLength] = call;
   handle = ++started;
+  if (observer)
+    observer->started(handle, call);
   return advance();
 }
 
@@ -236,6 +236,9 @@ Status MessageCommunicator::advance() {
     return failure;
   while (done < started) {
     if (!isUnderWay) {
+      if (observer)
+        observer->began(done + 1);
+      sentBefore = sent.bytes;
       begin();
       isUnderWay = true;
     } else {
@@ -255,6 +258,8 @@ Status MessageCommunicator::advance() {
     if (round == rounds) {
       ++done;
       isUnderWay = false;
+      if (observer)
+        observer->ended(done, sent.bytes - sentBefore);
       continue;
     }
     sends.clear();

@@ -63,6 +63,7 @@ Result<double> Trainer::evaluateBatches() {
 Status Trainer::evaluate() {
   if (evaluatedStep == state.step)
     return Status::ok();
+  TraceSpan span(tracing, "evaluate", "evaluate");
   Status filled = evalData->fillFixed(arena.base());
   if (filled.failed())
     filled = Status::error("--eval-data: %s", filled.message().c_str());

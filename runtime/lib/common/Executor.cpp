@@ -1,6 +1,6 @@
 // Prepares and walks a command list.
 #include "scrimp/runtime/Executor.h"
-#include <chrono>
+#include "scrimp/runtime/Clock.h"
 #include <cmath>
 #include <cstring>
 
@@ -170,30 +170,53 @@ void Executor::compute(const Command &command) {
   }
 }
 
-static double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 void Executor::startProfile() { measured.resize(commands.size()); }
+
+/// What a command is called, and what the compiler expects of one run.
+CommandTiming Executor::describe(const Command &command) {
+  const program::Command *source = command.source;
+  switch (command.kind) {
+  case Kind::launch:
+    return {"kernel", textOf(source->body_as_Launch()->location()), 0, source->body_as_Launch()->seconds()};
+  case Kind::call: {
+    const Call *call = source->body_as_Call();
+    return {textOf(call->function()), textOf(call->location()), 0, call->seconds()};
+  }
+  case Kind::copy:
+    return {"copy", ""};
+  case Kind::check:
+    return {"check", textOf(command.check->name())};
+  case Kind::repeat:
+    return {"repeat", textOf(source->body_as_Repeat()->location())};
+  case Kind::conditional:
+    return {"conditional", textOf(source->body_as_Conditional()->location())};
+  case Kind::collective:
+    return {EnumNameCollectiveKind(command.collective.kind), command.collective.name};
+  case Kind::wait:
+    return {"wait", command.collective.name};
+  }
+  return {};
+}
 
 std::vector<CommandTiming> Executor::getProfile() const {
   std::vector<CommandTiming> timings;
   for (size_t i = 0; i < measured.size(); ++i) {
-    const Command &command = commands[i];
-    CommandTiming timing{"copy", "", measured[i].seconds, 0, measured[i].runs};
-    if (const Launch *launch = command.source->body_as_Launch())
-      timing = {"kernel", textOf(launch->location()), timing.seconds, launch->seconds(), timing.runs};
-    else if (const Call *call = command.source->body_as_Call())
-      timing = {textOf(call->function()), textOf(call->location()), timing.seconds, call->seconds(), timing.runs};
-    else if (command.kind == Kind::collective || command.kind == Kind::wait)
-      timing = {command.kind == Kind::wait ? "wait" : EnumNameCollectiveKind(command.collective.kind),
-                command.collective.name, timing.seconds, 0, timing.runs};
-    else if (command.kind != Kind::copy)
+    Kind kind = commands[i].kind;
+    // The time of those is that of the commands that they hold, or none.
+    if (kind == Kind::check || kind == Kind::repeat || kind == Kind::conditional)
       continue;
+    CommandTiming timing = describe(commands[i]);
+    timing.seconds = measured[i].seconds;
+    timing.runs = measured[i].runs;
     timing.expected *= static_cast<double>(timing.runs);
     timings.push_back(timing);
   }
   return timings;
+}
+
+Trace::Index Executor::openSpan(const Command &command) {
+  CommandTiming timing = describe(command);
+  return trace->open(timing.what, timing.where, -1, timing.expected);
 }
 
 Status Executor::run(size_t first, size_t last) {
@@ -202,6 +225,7 @@ Status Executor::run(size_t first, size_t last) {
     size_t at = i;
     Status status;
     double start = measured.empty() ? 0 : now();
+    Trace::Index span = trace ? openSpan(command) : Trace::none;
     switch (command.kind) {
     case Kind::launch:
     case Kind::call:
@@ -212,6 +236,8 @@ Status Executor::run(size_t first, size_t last) {
     case Kind::collective:
     case Kind::wait:
       status = communicate(command);
+      if (trace)
+        trace->relate(span, started[command.event]);
       break;
     case Kind::check:
       status = check(command.check);
@@ -226,6 +252,8 @@ Status Executor::run(size_t first, size_t last) {
         i = command.end - 1;
       break;
     }
+    if (trace)
+      trace->close(span);
     if (status.failed())
       return status;
     if (!measured.empty()) {
@@ -243,6 +271,7 @@ Status Executor::repeat(size_t index) {
   int64_t done = 0;
   for (; done < command.units && !failed && !status.failed(); ++done) {
     memcpy(pointers[command.firstPointer], &done, sizeof(done));
+    TraceSpan span(trace, "iteration", "iteration", done);
     status = run(index + 1, command.end);
     move(command, 1);
   }

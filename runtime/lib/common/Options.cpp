@@ -81,7 +81,7 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
   CLI::App app("Trains " + (model.empty() ? std::string("the compiled model") : model) +
                ".\nInputs:" + describeInputs(program));
   std::vector<std::string> data, evalData;
-  std::string schedule = "constant", onNan = "stop", seed = "0", initRename;
+  std::string schedule = "constant", onNan = "stop", seed = "0", initRename, traceSteps;
   bool noShuffle = false;
   int64_t steps = 0, epochs = 0;
   int mostThreads = static_cast<int>(program->workers());
@@ -132,6 +132,14 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
   app.add_option("--comm-timeout", options.commTimeout,
                  "seconds after which ranks stop waiting for one that is dead or stuck (default 600)");
   app.add_flag("--profile", options.profile, "tell at the end where the time of the steps went, by the model's names");
+  app.add_option(
+         "--trace", options.trace,
+         "file that shows when all ranks did what, for chrome://tracing or ui.perfetto.dev; takes up to 200 MiB "
+         "of memory beside the plan")
+      ->type_name("FILE");
+  app.add_option("--trace-steps", traceSteps,
+                 "steps that --trace shows, of 1000000 events at most (default: the second to the fourth of this run)")
+      ->type_name("FIRST-LAST");
   app.add_flag("--verify", options.verify,
                "compare the matrix products of all shapes that this program has with plain sums, and end");
 
@@ -207,6 +215,20 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
   if (!(options.commTimeout > 0))
     return Status::error("--comm-timeout is %g, expected a number above 0", options.commTimeout);
 
+  if (!traceSteps.empty()) {
+    long long first = 0, last = 0;
+    int length = 0;
+    bool isRange = sscanf(traceSteps.c_str(), "%lld-%lld%n", &first, &last, &length) == 2;
+    if (!isRange) {
+      isRange = sscanf(traceSteps.c_str(), "%lld%n", &first, &length) == 1;
+      last = first;
+    }
+    if (!isRange || static_cast<size_t>(length) != traceSteps.size() || first < 1 || last < first || last > any)
+      return Status::error("--trace-steps is '%s', expected a step or FIRST-LAST, counted from 1", traceSteps.c_str());
+    options.traceSteps.emplace(first, last);
+    if (options.trace.empty())
+      return Status::error("--trace-steps needs --trace FILE");
+  }
   if (options.saveFolder.empty() && (options.saveEvery || options.keep))
     return Status::error("%s needs --save DIR", options.saveEvery ? "--save-every" : "--keep");
   if (options.evalData.empty() && options.evalEvery)

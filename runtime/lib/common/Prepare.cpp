@@ -36,8 +36,8 @@ Status Trainer::mergeResumedState(const RunState &saved) {
   std::string weights = checkpoint->model.files.size() == 1
                             ? checkpoint->folder + "/" + checkpoint->model.files.front()
                             : "what scrimp-checkpoint export makes of " + checkpoint->folder;
-  std::string advice = format("to start anew with these weights, give --init-from %s instead of --resume",
-                              weights.c_str());
+  std::string advice =
+      format("to start anew with these weights, give --init-from %s instead of --resume", weights.c_str());
   if (checkpoint->optimizer != textOf(program->optimizer()))
     return Status::error("the checkpoint was made with the optimizer %s, this executable has %s; %s",
                          checkpoint->optimizer.c_str(), std::string(textOf(program->optimizer())).c_str(),
@@ -111,16 +111,19 @@ static bool isSameFile(const std::string &a, const std::string &b) {
 }
 
 /// A mistyped --metrics must not cost the user the data.
-Status Trainer::checkMetricsFile() {
-  if (options.metrics.empty())
-    return Status::ok();
+Status Trainer::checkOutputFiles() {
   std::vector<std::string> read{options.initFrom, image.weightsPath};
   for (const std::vector<DataSpec> *specs : {&options.data, &options.evalData})
     for (const DataSpec &spec : *specs)
       read.push_back(spec.path);
-  for (const std::string &path : read)
-    if (isSameFile(options.metrics, path))
-      return Status::error("--metrics: '%s' is a file that this run reads; name another", options.metrics.c_str());
+  const std::pair<const char *, const std::string &> outputs[] = {{"--metrics", options.metrics},
+                                                                  {"--trace", options.trace}};
+  for (auto &[flag, output] : outputs)
+    for (const std::string &path : read)
+      if (!output.empty() && isSameFile(output, path))
+        return Status::error("%s: '%s' is a file that this run reads; name another", flag, output.c_str());
+  if (!options.trace.empty() && (options.trace == options.metrics || isSameFile(options.trace, options.metrics)))
+    return Status::error("--trace and --metrics are both '%s'; name another", options.trace.c_str());
   return Status::ok();
 }
 
@@ -139,6 +142,9 @@ std::vector<Fact> Trainer::facts() const {
       {"--save", !options.saveFolder.empty(), Fact::Kind::flag},
       {"--save-every", options.saveEvery},
       {"--eval-every", options.evalEvery},
+      {"--trace", !options.trace.empty(), Fact::Kind::flag},
+      {"the first step of --trace", firstTraced},
+      {"the last step of --trace", lastTraced},
       {"--lr-schedule (0 constant, 1 linear, 2 cosine)", static_cast<int64_t>(options.schedule.kind)},
       {"--warmup", options.schedule.warmup},
       Fact::real("--lr-min", options.schedule.lrMin),
@@ -166,7 +172,7 @@ Status Trainer::prepare() {
 }
 
 Status Trainer::openInputs() {
-  if (Status status = checkMetricsFile(); status.failed())
+  if (Status status = checkOutputFiles(); status.failed())
     return status;
   Result<Dataset> opened = Dataset::open(program, options.data, options.tokenBytes, "--data");
   if (opened.failed())
@@ -197,6 +203,8 @@ Status Trainer::openInputs() {
       return Status::error("--resume: %s", status.message().c_str());
   }
   if (Status status = findTotalSteps(); status.failed())
+    return status;
+  if (Status status = findTracedSteps(); status.failed())
     return status;
   state.seed = options.seed;
   // Who gives a scale means it, after a resume too.
@@ -266,13 +274,17 @@ Status Trainer::openOutputs() {
     if (Status status = prepareCheckpointFolder(options.saveFolder, saveLock); status.failed())
       return Status::error("--save: %s", status.message().c_str());
   if (!options.metrics.empty())
-    return metrics.open(options.metrics, checkpoint.has_value());
-  return Status::ok();
+    if (Status status = metrics.open(options.metrics, checkpoint.has_value()); status.failed())
+      return status;
+  return openTrace();
 }
 
-void Trainer::removeEmptyFolder() {
+void Trainer::removeLeftovers() {
   if (madeFolder)
     rmdir(options.saveFolder.c_str()); // which spares a folder with something in it
+  struct stat info;
+  if (traceIsPartial && stat(options.trace.c_str(), &info) == 0 && S_ISREG(info.st_mode))
+    unlink(options.trace.c_str());
 }
 
 } // namespace scrimp::runtime

@@ -67,10 +67,15 @@ static Status runProgram(int argc, char **argv, const ProgramImage &image, const
     return ranks.agree(verifyProducts(program, *options, ranks.isFirst()));
   Trainer trainer(image, program, std::move(*options), name, communicator, ranks);
   Status status = trainer.prepare();
-  if (!status.failed())
+  if (!status.failed()) {
     status = trainer.run();
+    // A rank that failed alone cannot ask the others.
+    if (!status.failed() || ranks.size() == 1 || ranks.failedTogether())
+      if (Status written = trainer.writeTrace(); !status.failed())
+        status = written;
+  }
   if (status.failed())
-    trainer.removeEmptyFolder();
+    trainer.removeLeftovers();
   return status;
 }
 

@@ -1,6 +1,7 @@
 // The pool: chunks are claimed by compare-and-swap; idle threads spin briefly, then sleep on a futex
 // (std::atomic::wait).
 #include "scrimp/runtime/ThreadPool.h"
+#include "scrimp/runtime/Clock.h"
 #include <algorithm>
 
 namespace scrimp::runtime {
@@ -55,7 +56,10 @@ bool ThreadPool::runChunks(int worker) {
     // Chunks are claimed from the front: the first claim sees all of them left.
     int64_t chunks = (units + chunk - 1) / chunk;
     int64_t begin = (chunks - left) * chunk;
+    double start = observer ? now() : 0;
     call(context, begin, std::min(begin + chunk, units), worker);
+    if (observer)
+      observer->ran(worker, current >> 32, start, now());
     any = true;
     if (pending.fetch_sub(1, std::memory_order_acq_rel) == 1)
       pending.notify_one();

@@ -1,7 +1,7 @@
 // The loop: fill a batch, write the scalars, walk the command list, look at the loss.
 #include "Trainer.h"
+#include "scrimp/runtime/Clock.h"
 #include "scrimp/runtime/Profile.h"
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -11,10 +11,6 @@
 namespace scrimp::runtime {
 
 using namespace program;
-
-static double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 static volatile sig_atomic_t signalRaised = 0;
 
@@ -79,6 +75,7 @@ void Trainer::writeScalars(const ScalarInputs &inputs) {
 }
 
 Status Trainer::fillBatch() {
+  TraceSpan span(tracing, "data", "batch");
   if (!data->hasBatchedInputs())
     return Status::ok();
   // A place without a sample of its own holds another's valid values; the graph leaves it out (valid_samples).
@@ -162,6 +159,7 @@ Status Trainer::trainStep(StepReport &report) {
 Status Trainer::save() {
   if (savedStep == state.step)
     return Status::ok();
+  TraceSpan span(tracing, "save", "save");
   if (Status status = ranks.agree(checkWeights()); status.failed())
     return status;
   if (options.saveFolder.empty())
@@ -188,6 +186,7 @@ Status Trainer::afterStep(bool last) {
 
 /// What all ranks do at a boundary between steps: the largest signal that any of them has met, or the failure of one.
 Result<int> Trainer::agree() {
+  TraceSpan span(tracing, "agree", "agree");
   Result<int> signal = ranks.agreeOnSignal(pending, pendingWeight, SignalGuard::raised());
   if (signal.failed())
     progress.finish();
@@ -204,6 +203,9 @@ Status Trainer::run() {
   int signal = 0;
   for (;;) {
     bool isLast = state.step >= totalSteps;
+    if (Status status = switchTrace(isLast); status.failed())
+      return status;
+    TraceSpan span(tracing, "end", "end");
     batchStart = now();
     if (!pending.failed() && !isLast && !(state.step > firstStep && SignalGuard::raised()))
       pending = fillBatch();
@@ -215,6 +217,8 @@ Status Trainer::run() {
       signal = *agreed;
     if (signal || isLast)
       break;
+    span.rename("step", "step", state.step + 1);
+    tracedSteps += tracing != nullptr;
     StepReport report{};
     // The first step meets memory that has not been touched; it counts only where it is the last too.
     bool isProfiled = options.profile && (state.step > firstStep || state.step + 1 == totalSteps);

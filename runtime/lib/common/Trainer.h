@@ -8,6 +8,7 @@
 #include "scrimp/runtime/Executor.h"
 #include "scrimp/runtime/Metrics.h"
 #include "scrimp/runtime/Options.h"
+#include "scrimp/runtime/Trace.h"
 
 namespace scrimp::runtime {
 
@@ -16,14 +17,17 @@ public:
   /// `programName` starts every message on stderr. The references and the program outlive the trainer.
   Trainer(const ProgramImage &image, const program::Program *program, Options options, std::string programName,
           Communicator &communicator, Ranks &ranks);
+  ~Trainer();
 
   /// Opens data and checkpoint, checks them, then allocates and initialises. Nothing is written before all is well, on
   /// all ranks.
   Status prepare();
   /// Trains to the last step, or to a signal.
   Status run();
-  /// After a failure: the --save folder goes if this run made it and nothing is in it.
-  void removeEmptyFolder();
+  /// Writes what --trace asked for, also of a run that ended by a signal, or by a failure that all ranks know of.
+  Status writeTrace();
+  /// After a failure: the --save folder goes if this run made it and nothing is in it, and a trace that is not whole.
+  void removeLeftovers();
 
 private:
   struct PreparedScalar {
@@ -37,8 +41,12 @@ private:
   Status allocate();
   Status openOutputs();
   Status mergeResumedState(const RunState &saved);
-  Status checkMetricsFile();
+  Status checkOutputFiles();
   Status findTotalSteps();
+  Status findTracedSteps();
+  Status openTrace();
+  Status switchTrace(bool isLast);
+  void observe(Trace *newTrace);
   void tellScheduleJump(const RunState &saved);
   Status fillBatch();
   Status trainStep(StepReport &report);
@@ -108,6 +116,11 @@ private:
   std::vector<const program::Tensor *> finiteWeights; // before the first step
   std::vector<PreparedScalar> scalars;
   MetricsFile metrics;
+  std::optional<Trace> trace;
+  Trace *tracing = nullptr; // the trace, in the steps that it shows
+  int64_t firstTraced = 0, lastTraced = 0, tracedSteps = 0;
+  File traceFile; // the first rank's
+  bool traceIsPartial = false;
   File saveLock; // on the folder of checkpoints
   PeakMemory peak;
   Progress progress;

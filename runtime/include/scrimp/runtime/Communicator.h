@@ -56,6 +56,16 @@ struct Traffic {
   double waitedSeconds = 0;
 };
 
+/// Hears of the collectives of a communicator, on its thread. With NCCL the times are those of the events around them.
+class CollectiveObserver {
+public:
+  virtual ~CollectiveObserver() = default;
+  virtual void started(int64_t handle, const CollectiveCall &call) = 0;
+  /// Those before it are done.
+  virtual void began(int64_t handle) = 0;
+  virtual void ended(int64_t handle, int64_t sentBytes) = 0;
+};
+
 class Communicator {
 public:
   /// Counts the collectives of a communicator from 1 on; 0 is done.
@@ -86,6 +96,8 @@ public:
   virtual void finish() = 0;
 
   const Traffic &traffic() const { return sent; }
+  /// Tells `observer` from now on; null: nobody.
+  void observe(CollectiveObserver *newObserver) { observer = newObserver; }
 
   /// Collects `bytes` of every rank, in their order, in `all`. Blocks.
   Status gather(const void *mine, void *all, int64_t bytes);
@@ -96,6 +108,7 @@ public:
 
 protected:
   Traffic sent;
+  CollectiveObserver *observer = nullptr;
 };
 
 /// A world of one.

@@ -7,6 +7,7 @@
 #include "scrimp/runtime/Communicator.h"
 #include "scrimp/runtime/Library.h"
 #include "scrimp/runtime/Program.h"
+#include "scrimp/runtime/Trace.h"
 #include <memory>
 #include <vector>
 
@@ -36,6 +37,8 @@ public:
   void startProfile();
   /// What it measured, command by command.
   std::vector<CommandTiming> getProfile() const;
+  /// From now on run() tells `trace` of each command; null: nobody.
+  void setTrace(Trace *newTrace) { trace = newTrace; }
 
   /// An output as a double, after run().
   double output(const program::Output *output) const;
@@ -70,10 +73,12 @@ private:
     int64_t stride;
   };
 
+  static CommandTiming describe(const Command &command);
   void prepare(const program::Program *program, const Commands *list, const scrimp_kernel *kernels);
   void addPointer(const program::Range *range);
   Status run(size_t first, size_t last);
   void compute(const Command &command);
+  Trace::Index openSpan(const Command &command);
   Status communicate(const Command &command);
   Status check(const program::CheckFinite *check);
   Status repeat(size_t index);
@@ -84,7 +89,8 @@ private:
   Communicator &communicator;
   std::vector<Command> commands;  // a repeat's or conditional's follow it
   std::vector<Measured> measured; // by command; empty: nothing is measured
-  std::vector<char *> pointers;   // of the iterations under way
+  Trace *trace = nullptr;
+  std::vector<char *> pointers; // of the iterations under way
   std::vector<uint64_t> lengths;
   std::vector<Move> moves;
   std::vector<std::vector<Move>> open;          // while preparing: of the repeats around

@@ -33,6 +33,8 @@ struct Options {
   bool skipNan = false;
   bool verify = false;
   bool profile = false;
+  std::string trace;
+  std::optional<std::pair<int64_t, int64_t>> traceSteps; // first and last
   double commTimeout = 600;
 };
 

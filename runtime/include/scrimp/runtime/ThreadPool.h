@@ -30,6 +30,14 @@ private:
   void (*call)(void *, int64_t, int64_t, int) = nullptr;
 };
 
+/// Hears of the work of a pool's threads, on these.
+class PoolObserver {
+public:
+  virtual ~PoolObserver() = default;
+  /// `worker` has done a part of the job, which parallelFor has not returned from; jobs are counted.
+  virtual void ran(int worker, uint64_t job, double begin, double end) = 0;
+};
+
 class ThreadPool {
 public:
   /// Starts threads - 1 threads; the caller of parallelFor is the last one.
@@ -37,6 +45,9 @@ public:
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
+
+  /// Tells `observer` from now on; null: nobody. Not while parallelFor runs.
+  void observe(PoolObserver *newObserver) { observer = newObserver; }
 
   int threads() const { return static_cast<int>(workers.size()) + 1; }
 
@@ -59,6 +70,7 @@ private:
   std::atomic<void (*)(void *, int64_t, int64_t, int)> jobCall{nullptr};
   std::atomic<int64_t> jobUnits{0};
   std::atomic<int64_t> jobChunk{0};
+  PoolObserver *observer = nullptr; // read by who has claimed a chunk, so after what was set before the job
   std::vector<std::thread> workers;
 };
 
