@@ -315,14 +315,14 @@ bool mlir::scrimp::mayOverwrite(Operation *op, unsigned operand, unsigned result
          });
 }
 
-SmallVector<RankedTensorType> mlir::scrimp::getWorkspaceTypes(Operation *op, int64_t workers) {
+SmallVector<RankedTensorType> mlir::scrimp::getWorkspaceTypes(Operation *op) {
   if (auto kernel = dyn_cast<KernelOp>(op))
-    return kernel.getWorkspaceTypes(workers);
+    return kernel.getWorkspaceTypes(TargetAttr::of(op).getWorkers());
   SmallVector<RankedTensorType> all;
   if (isa<BodyOp>(op))
     return all;
   for (Region &region : op->getRegions())
     for (Operation &inner : region.getOps())
-      llvm::append_range(all, getWorkspaceTypes(&inner, workers));
+      llvm::append_range(all, getWorkspaceTypes(&inner));
   return all;
 }

@@ -38,8 +38,8 @@ std::optional<Segment> TransientBlock::getSegmentAt(int t) const {
 namespace {
 class MemoryUseBuilder {
 public:
-  MemoryUseBuilder(func::FuncOp function, const Aliases &aliases, int64_t workers)
-      : function(function), aliases(aliases), workers(workers), ranges(aliases.getStorages().size()),
+  MemoryUseBuilder(func::FuncOp function, const Aliases &aliases)
+      : function(function), aliases(aliases), ranges(aliases.getStorages().size()),
         isPersistent(ranges.size()), isGradient(ranges.size()), blockOf(ranges.size(), -1) {}
 
   MemoryUse build() {
@@ -216,7 +216,7 @@ private:
       int64_t bytes = aliases.getStorages()[storage].bytes;
       addTenant(t, storage, place.bytes == bytes && bytes > 0 ? findDyingBlock(t, op, result.getResultNumber()) : -1);
     }
-    for (auto [i, type] : llvm::enumerate(getWorkspaceTypes(op, workers)))
+    for (auto [i, type] : llvm::enumerate(getWorkspaceTypes(op)))
       use.transient.push_back({bytesOf(type), t, t, {}, op, static_cast<unsigned>(i)});
   }
 
@@ -237,7 +237,6 @@ private:
 
   func::FuncOp function;
   const Aliases &aliases;
-  int64_t workers;
   MemoryUse use;
   llvm::DenseMap<Operation *, Range> extents;           // positions from an op to the end of its body
   SmallVector<Range> ranges;                            // by storage
@@ -247,6 +246,6 @@ private:
 };
 } // namespace
 
-MemoryUse mlir::scrimp::computeMemoryUse(func::FuncOp function, const Aliases &aliases, int64_t workers) {
-  return MemoryUseBuilder(function, aliases, workers).build();
+MemoryUse mlir::scrimp::computeMemoryUse(func::FuncOp function, const Aliases &aliases) {
+  return MemoryUseBuilder(function, aliases).build();
 }

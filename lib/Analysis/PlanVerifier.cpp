@@ -80,7 +80,7 @@ private:
                               int64_t offset);
 
   ModuleOp module;
-  int64_t arenaBytes = 0, alignment = 0, workers = 0;
+  int64_t arenaBytes = 0, alignment = 0;
   Extent transient;
   std::map<std::string, Persistent> persistent;
   SmallVector<const Persistent *> sorted; // those with bytes, by offset; disjoint
@@ -169,7 +169,7 @@ LogicalResult PlanVerifier::readModule() {
   };
   int64_t lowerBound;
   if (failed(number("arena_bytes", arenaBytes)) || failed(number("alignment", alignment)) ||
-      failed(number("workers", workers)) || failed(number("lower_bound_bytes", lowerBound)))
+      failed(number("lower_bound_bytes", lowerBound)))
     return failure();
   if (alignment <= 0 || arenaBytes % alignment != 0)
     return module.emitError() << "the arena has " << arenaBytes << " bytes, expected a multiple of " << alignment;
@@ -568,7 +568,7 @@ LogicalResult FunctionVerifier::run(Operation &op) {
     if (failed(checkWrite(op, extentOf(result), "'" + name + "'", !isInPlace && !isPacked(result))))
       return failure();
   }
-  SmallVector<RankedTensorType> scratch = getWorkspaceTypes(&op, plan.workers);
+  SmallVector<RankedTensorType> scratch = getWorkspaceTypes(&op);
   auto offsets = op.getAttrOfType<DenseI64ArrayAttr>(ScrimpDialect::kWorkspace);
   if ((offsets ? offsets.size() : 0) != static_cast<int64_t>(scratch.size()))
     return op.emitError() << "has " << (offsets ? offsets.size() : 0) << " places for " << scratch.size()

@@ -34,6 +34,20 @@ LogicalResult BucketAttr::verify(function_ref<InFlightDiagnostic()> emitError, S
   return success();
 }
 
+LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError, TargetKind, int64_t workers) {
+  if (workers < 1)
+    return emitError() << "a program needs a thread, found workers = " << workers;
+  return success();
+}
+
+TargetAttr TargetAttr::of(Operation *op) {
+  for (auto module = isa<ModuleOp>(op) ? cast<ModuleOp>(op) : op->getParentOfType<ModuleOp>(); module;
+       module = module->getParentOfType<ModuleOp>())
+    if (auto target = module->getAttrOfType<TargetAttr>(ScrimpDialect::kTarget))
+      return target;
+  return get(op->getContext(), TargetKind::cpu, 1);
+}
+
 /// What a value must be, by its class: what it may say, those know who read it (CheckModel, for what users write).
 /// Null: nothing is known of the key.
 using Test = bool (*)(Attribute);
@@ -64,8 +78,10 @@ static Test testOfResult(StringRef key) {
 static Test testOfOp(StringRef key) {
   return llvm::StringSwitch<Test>(key)
       .Case(ScrimpDialect::kPlan, isOf<DictionaryAttr>)
+      .Case(ScrimpDialect::kTarget, isOf<TargetAttr>)
       .Cases({ScrimpDialect::kBuffers, ScrimpDialect::kUnusedInputs}, isOf<ArrayAttr>)
-      .Cases({ScrimpDialect::kOffsets, ScrimpDialect::kBodyOffsets, ScrimpDialect::kWorkspace}, isOf<DenseI64ArrayAttr>)
+      .Cases({ScrimpDialect::kOffsets, ScrimpDialect::kBodyOffsets, ScrimpDialect::kWorkspace,
+              ScrimpDialect::kLaunch}, isOf<DenseI64ArrayAttr>)
       .Cases({ScrimpDialect::kSymbol, ScrimpDialect::kBatch}, isOf<StringAttr>)
       .Cases({ScrimpDialect::kUnits, ScrimpDialect::kGrain, ScrimpDialect::kWholeBatch}, isOf<IntegerAttr>)
       .Cases({ScrimpDialect::kMap, ScrimpDialect::kParallel, ScrimpDialect::kInnerIndex, ScrimpDialect::kScaled},

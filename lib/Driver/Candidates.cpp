@@ -230,7 +230,7 @@ private:
       return failure();
     auto plan = (*planned)->getAttrOfType<DictionaryAttr>(ScrimpDialect::kPlan);
     candidate.arenaBytes = plan.getAs<IntegerAttr>("arena_bytes").getInt();
-    ProcessMemory beside = computeBesideArena(*planned, workersOf(candidate.options), kernels);
+    ProcessMemory beside = computeBesideArena(*planned, kernels);
     candidate.processBytes = candidate.arenaBytes + beside.getBytes();
     candidate.seconds = estimateSeconds(planned->lookupSymbol<func::FuncOp>("train"), device.rates);
     group.plans.push_back(std::move(candidate));

@@ -101,7 +101,7 @@ LogicalResult mlir::scrimp::addPasses(Object &report, ModuleOp imported, const C
     bool isPlain = step.pass == "plain" || step.pass == "kernels" || step.pass == "schedule";
     if (!isPlain && i + 1 < steps.size())
       continue;
-    FailureOr<Array> points = buildTimeline(train, workersOf(options), options.rates);
+    FailureOr<Array> points = buildTimeline(train, options.rates);
     if (failed(points))
       return failure();
     if (i + 1 == steps.size())

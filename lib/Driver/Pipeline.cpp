@@ -23,6 +23,8 @@ void mlir::scrimp::buildTrainPipeline(OpPassManager &manager, const TrainPipelin
 }
 
 void mlir::scrimp::buildGraphPipeline(OpPassManager &manager, const TrainPipelineOptions &options) {
+  manager.addPass(createAttachTarget({options.target, options.workers}));
+
   //===-- The forward graph ---------------------------------------------------------------------------------------===//
   // Mixed precision starts from f32: what a file of 16 bits rounds, and where, gives way to the rules of that pass.
   bool isMixed = options.precision == "bf16" || options.precision == "fp16", isScaled = options.precision == "fp16";
@@ -127,15 +129,13 @@ void mlir::scrimp::buildRematPipeline(OpPassManager &manager, const TrainPipelin
 }
 
 void mlir::scrimp::buildPlanPipeline(OpPassManager &manager, const TrainPipelineOptions &options) {
+  manager.addPass(createExpandForTarget());
   manager.addPass(createFormKernels({options.fuse}));
   // Fusion may have carried an op past the update of what it reads; keep-order undoes that and no more.
   ScheduleOptions schedule;
   schedule.keepOrder = !options.schedule;
-  schedule.workers = options.workers;
   manager.addNestedPass<func::FuncOp>(createSchedule(schedule));
-  PlanMemoryOptions plan;
-  plan.workers = options.workers;
-  manager.addPass(createPlanMemory(plan));
+  manager.addPass(createPlanMemory());
   manager.addPass(createVerifyCollectives());
 }
 
@@ -166,6 +166,7 @@ void mlir::scrimp::readOptions(TrainPipelineOptions &pipeline, const CompileOpti
   pipeline.blocks = ArrayRef(options.blocks);
   pipeline.fuse = options.fuse;
   pipeline.schedule = options.schedule;
+  pipeline.target = options.target;
   pipeline.workers = workersOf(options);
 }
 

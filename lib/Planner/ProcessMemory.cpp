@@ -36,7 +36,8 @@ SmallVector<BlasBlocks> mlir::scrimp::findBlasKernels(ArrayRef<std::string> feat
   return found;
 }
 
-ProcessMemory mlir::scrimp::computeBesideArena(ModuleOp planned, int64_t workers, ArrayRef<BlasBlocks> kernels) {
+ProcessMemory mlir::scrimp::computeBesideArena(ModuleOp planned, ArrayRef<BlasBlocks> kernels) {
+  int64_t workers = TargetAttr::of(planned).getWorkers();
   constexpr int64_t KiB = 1 << 10, libraries = 8128 * KiB, runtime = 2304 * KiB, stack = 160 * KiB, command = KiB;
   int64_t commands = 0;
   SmallVector<BlasProduct> products;

@@ -82,7 +82,7 @@ private:
     FailureOr<Aliases> aliases = Aliases::compute(function);
     if (failed(aliases))
       return failure();
-    MemoryUse use = computeMemoryUse(function, *aliases, number("workers"));
+    MemoryUse use = computeMemoryUse(function, *aliases);
     for (const PersistentBlock &block : use.persistent)
       if (known.insert(block.key).second)
         addPersistent(function, block, use, *aliases);
@@ -249,6 +249,5 @@ FailureOr<Object> mlir::scrimp::buildMemoryReport(ModuleOp module, ArrayRef<::sc
   auto plan = module->getAttrOfType<DictionaryAttr>(ScrimpDialect::kPlan);
   if (!plan)
     return module.emitError() << "has no plan; run scrimp-plan-memory";
-  int64_t workers = plan.getAs<IntegerAttr>("workers").getInt();
-  return ReportBuilder(module, plan, computeBesideArena(module, workers, kernels)).build();
+  return ReportBuilder(module, plan, computeBesideArena(module, kernels)).build();
 }

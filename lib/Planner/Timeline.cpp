@@ -16,11 +16,11 @@ static double secondsInAll(Operation *op, func::FuncOp function, const DeviceRat
   return seconds;
 }
 
-FailureOr<Array> mlir::scrimp::buildTimeline(func::FuncOp planned, int64_t workers, const DeviceRates &rates) {
+FailureOr<Array> mlir::scrimp::buildTimeline(func::FuncOp planned, const DeviceRates &rates) {
   FailureOr<Aliases> aliases = Aliases::compute(planned);
   if (failed(aliases))
     return failure();
-  MemoryUse use = computeMemoryUse(planned, *aliases, workers);
+  MemoryUse use = computeMemoryUse(planned, *aliases);
   int64_t persistent = 0;
   for (const PersistentBlock &block : use.persistent)
     persistent += block.bytes;

@@ -62,7 +62,7 @@ struct PlanMemory : scrimp::impl::PlanMemoryBase<PlanMemory> {
       FailureOr<Aliases> aliases = Aliases::compute(function);
       if (failed(aliases))
         return failure();
-      MemoryUse use = computeMemoryUse(function, *aliases, workers);
+      MemoryUse use = computeMemoryUse(function, *aliases);
       plans.push_back({function, std::move(*aliases), std::move(use), {}});
     }
     return success();
@@ -173,7 +173,7 @@ struct PlanMemory : scrimp::impl::PlanMemoryBase<PlanMemory> {
     getOperation()->setAttr(
         ScrimpDialect::kPlan,
         builder.getDictionaryAttr({number("arena_bytes", getArenaBytes()), number("lower_bound_bytes", lowerBound),
-                                   number("alignment", kAlignment), number("workers", workers),
+                                   number("alignment", kAlignment),
                                    builder.getNamedAttr("segments", builder.getArrayAttr(segments))}));
   }
 

@@ -320,7 +320,7 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
     movePiecesBehindBuckets(block);
     Dependences graph(block, aliases);
     SmallVector<unsigned> best = llvm::to_vector(llvm::seq<unsigned>(0, graph.ops.size()));
-    MemoryUse use = computeMemoryUse(getOperation(), aliases, workers);
+    MemoryUse use = computeMemoryUse(getOperation(), aliases);
     int64_t bestPeak = graph.isOrderIllegal ? std::numeric_limits<int64_t>::max() : getPeak(block, use);
     for (Preference preference : {Preference::KeepOrder, Preference::GivenOrder, Preference::EarliestNeed}) {
       if (keepOrder && preference != Preference::KeepOrder)
@@ -330,7 +330,7 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
       if (order.size() != graph.ops.size())
         continue;
       apply(graph, order);
-      int64_t peak = getPeak(block, computeMemoryUse(getOperation(), aliases, workers));
+      int64_t peak = getPeak(block, computeMemoryUse(getOperation(), aliases));
       if (peak < bestPeak) {
         bestPeak = peak;
         best = std::move(order);
@@ -344,10 +344,10 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
   void overlapBlock(const Dependences &graph, ArrayRef<unsigned> order, const Aliases &aliases) {
     if (llvm::none_of(graph.ops, llvm::IsaPred<AsyncOp>))
       return;
-    MemoryUse use = computeMemoryUse(getOperation(), aliases, workers);
+    MemoryUse use = computeMemoryUse(getOperation(), aliases);
     int64_t peak = getPeak(graph.block, use);
     apply(graph, overlapStarts(graph.block, graph.ops, graph.successors, order, use, aliases));
-    if (getPeak(graph.block, computeMemoryUse(getOperation(), aliases, workers)) > peak)
+    if (getPeak(graph.block, computeMemoryUse(getOperation(), aliases)) > peak)
       apply(graph, order); // another value had found room in an operand that now is held
   }
 

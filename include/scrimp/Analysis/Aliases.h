@@ -81,7 +81,7 @@ bool mayOverwrite(Operation *op, unsigned operand, unsigned result);
 
 /// The scratch buffers of an op, or of all ops inside a scrimp.kernel in their order (KernelOp::getWorkspaceTypes). The
 /// ops of a body have theirs themselves.
-SmallVector<RankedTensorType> getWorkspaceTypes(Operation *op, int64_t workers);
+SmallVector<RankedTensorType> getWorkspaceTypes(Operation *op);
 
 } // namespace mlir::scrimp
 

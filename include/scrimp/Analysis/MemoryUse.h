@@ -67,7 +67,7 @@ struct MemoryUse {
 /// constants; optimizer_state the other states; inputs all other arguments and results with scrimp.output. Of the
 /// transient values those are gradients that an op reads which writes a trainable parameter or its optimizer state,
 /// with as many elements as what it writes.
-MemoryUse computeMemoryUse(func::FuncOp function, const Aliases &aliases, int64_t workers);
+MemoryUse computeMemoryUse(func::FuncOp function, const Aliases &aliases);
 
 } // namespace mlir::scrimp
 

@@ -1,4 +1,4 @@
-//===- RoleAttributes.td - what arguments of graph functions are ---------------------------------------------------===//
+//===- RoleAttributes.td - what arguments of graph functions are, and what they are compiled for --------------------===//
 //
 // The attributes that are more than a word or a number; ScrimpBase.td lists the keys of all.
 //
@@ -40,6 +40,31 @@ def Scrimp_BucketAttr : AttrDef<Scrimp_Dialect, "Bucket"> {
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     auto getTensors() { return getMembers().getAsRange<MemberAttr>(); }
+  }];
+}
+
+def Scrimp_TargetKind : I32EnumAttr<"TargetKind", "What runs a program", [
+    I32EnumAttrCase<"cpu", 0>, I32EnumAttrCase<"emulated", 1>, I32EnumAttrCase<"cuda", 2>]> {
+  let cppNamespace = "::mlir::scrimp";
+  let genSpecializedAttr = 0;
+}
+
+def Scrimp_TargetAttr : AttrDef<Scrimp_Dialect, "Target"> {
+  let mnemonic = "target";
+  let summary = "What a program is compiled for";
+  let description = [{
+    Of a module, under `scrimp.target`: `cpu` with the most threads that will run the program, `cuda`, or `emulated`, the
+    code of a CUDA device on a CPU. A module without one is for one thread of a CPU. Scratch, the ways in which ops
+    become code, and what a library does for a kernel follow from it (Analysis/Target.h).
+  }];
+  let parameters = (ins EnumParameter<Scrimp_TargetKind>:$kind, DefaultValuedParameter<"int64_t", "1">:$workers);
+  let assemblyFormat = "`<` $kind (`,` `workers` `=` $workers^)? `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// That of the module around `op`.
+    static TargetAttr of(::mlir::Operation *op);
+    /// Whether kernels are written for a device of many threads, apart from the host.
+    bool isDevice() { return getKind() != ::mlir::scrimp::TargetKind::cpu; }
   }];
 }
 

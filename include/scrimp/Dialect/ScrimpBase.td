@@ -28,11 +28,13 @@ def Scrimp_Dialect : Dialect {
     anyway), `scrimp.updates` (the index of the argument that this result replaces, in its very bytes), `scrimp.gradient`
     (the name of the parameter whose gradient it is).
 
-    A function of one of several ranks has `scrimp.whole_batch`, the samples of all of them together.
+    A function of one of several ranks has `scrimp.whole_batch`, the samples of all of them together; a module has
+    `scrimp.target`, what it is compiled for.
 
     The plan is written to `scrimp.plan` (module), `scrimp.offset` (arguments) and `scrimp.offsets`, `scrimp.body_offsets`
-    and `scrimp.workspace` (ops); codegen adds `scrimp.symbol`, `scrimp.units` and `scrimp.grain`. The dialect verifies
-    that there are no others and that each has its type.
+    and `scrimp.workspace` (ops); codegen adds `scrimp.symbol`, `scrimp.units`, `scrimp.grain` and, for a device,
+    `scrimp.launch` ([blocks, threads of a block, shared bytes]). The dialect verifies that there are no others and that
+    each has its type.
   }];
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
@@ -49,8 +51,8 @@ def Scrimp_Dialect : Dialect {
                                          kUpdates = "scrimp.updates", kGradient = "scrimp.gradient";
     static constexpr llvm::StringLiteral kPlan = "scrimp.plan", kOffsets = "scrimp.offsets",
                                          kBodyOffsets = "scrimp.body_offsets", kWorkspace = "scrimp.workspace",
-                                         kSymbol = "scrimp.symbol", kUnits = "scrimp.units", kGrain = "scrimp.grain",
-                                         kWholeBatch = "scrimp.whole_batch", kBuffers = "scrimp.buffers", kUnusedInputs = "scrimp.unused_inputs",
+                                         kSymbol = "scrimp.symbol", kUnits = "scrimp.units", kGrain = "scrimp.grain", kLaunch = "scrimp.launch",
+                                         kWholeBatch = "scrimp.whole_batch", kTarget = "scrimp.target", kBuffers = "scrimp.buffers", kUnusedInputs = "scrimp.unused_inputs",
                                          kBatch = "scrimp.batch", kMap = "scrimp.map", kParallel = "scrimp.parallel",
                                          kInnerIndex = "scrimp.inner_index", kScaled = "scrimp.scaled";
   }];

@@ -48,7 +48,7 @@ struct CompileOptions {
   DeviceRates rates;                    // of the device, once it is known
   bool fuse = true, schedule = true;    // off: for comparison; the bits are the same
   int64_t workers = 0;                  // most threads of the executable; 0: this machine's
-  std::string target = "cpu";
+  std::string target = "cpu";           // or emulated, cuda
   std::string march = "native";         // a CPU name, or "x86-64-v2" for any machine
   std::string chip = "sm_90a";          // --emit ptx
   bool verify = false;                  // compare every kernel with the interpreter

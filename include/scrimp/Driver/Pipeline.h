@@ -57,6 +57,7 @@ struct TrainPipelineOptions : PassPipelineOptions<TrainPipelineOptions> {
   ListOption<std::string> blocks{*this, "block", llvm::cl::desc("Module scopes that are blocks: patterns")};
   Option<bool> fuse{*this, "fuse", llvm::cl::desc("Let ops share kernels"), llvm::cl::init(true)};
   Option<bool> schedule{*this, "schedule", llvm::cl::desc("Reorder for a lower peak"), llvm::cl::init(true)};
+  Option<std::string> target{*this, "target", llvm::cl::desc("cpu, emulated or cuda"), llvm::cl::init("cpu")};
   Option<int64_t> workers{*this, "workers", llvm::cl::desc("The most threads that will run the program"),
                           llvm::cl::init(1)};
 };

@@ -25,7 +25,7 @@ struct ProcessMemory {
 llvm::SmallVector<::scrimp::runtime::BlasBlocks> findBlasKernels(llvm::ArrayRef<std::string> features, bool isExact);
 
 /// At most, with any of these kernels. Measured on Debian 12, rounded up; products are counted (blas_packs.h).
-ProcessMemory computeBesideArena(ModuleOp planned, int64_t workers,
+ProcessMemory computeBesideArena(ModuleOp planned,
                                  llvm::ArrayRef<::scrimp::runtime::BlasBlocks> kernels);
 
 } // namespace mlir::scrimp

@@ -397,9 +397,36 @@ def Schedule : Pass<"scrimp-schedule", "::mlir::func::FuncOp"> {
   }];
   let options = [
     Option<"keepOrder", "keep-order", "bool", "false", "Change no more of the order than makes it legal">,
-    Option<"overlap", "overlap", "bool", "true", "Start early what runs beside other ops, and wait for it late">,
-    Option<"workers", "workers", "int64_t", "1", "The most threads that will run the program: what scratch is measured with">
+    Option<"overlap", "overlap", "bool", "true", "Start early what runs beside other ops, and wait for it late">
   ];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
+def AttachTarget : Pass<"scrimp-attach-target", "::mlir::ModuleOp"> {
+  let summary = "Say what the module is compiled for";
+  let description = [{
+    Sets `scrimp.target`, which every later pass asks: it decides what scratch ops take, and how they become code.
+
+    Fails: where the target is none of cpu, emulated and cuda, or has no thread.
+    Example: test/Transforms/attach-target.mlir
+  }];
+  let options = [
+    Option<"kind", "kind", "std::string", "\"cpu\"", "cpu, emulated or cuda">,
+    Option<"workers", "workers", "int64_t", "1", "The most threads of a CPU that will run the program">
+  ];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
+def ExpandForTarget : Pass<"scrimp-expand-for-target", "::mlir::ModuleOp"> {
+  let summary = "Replace what the target has no code for by ops that it has";
+  let description = [{
+    Each op says what it becomes on the module's target (KernelOp, buildExpansion): a convolution on a device becomes
+    columns and products of matrices. What lies between these ops is planned as every other value. Runs behind
+    rematerialization, so that it repeats, keeps and counts what the graph says, and the bits follow from graph and
+    target.
+
+    Example: test/Transforms/expand-for-target.mlir
+  }];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
@@ -435,7 +462,7 @@ def PlanMemory : Pass<"scrimp-plan-memory", "::mlir::ModuleOp"> {
 
     Sets scrimp.offset on arguments, scrimp.offsets (one per result) on every op that is not a view or pack,
     scrimp.body_offsets (of the iteration's number) on ops with bodies, scrimp.workspace where an op takes scratch, and
-    on the module scrimp.plan: arena_bytes, lower_bound_bytes, alignment, workers, and segments, each with name, offset,
+    on the module scrimp.plan: arena_bytes, lower_bound_bytes, alignment and segments, each with name, offset,
     bytes. The lower bound is the persistent bytes plus the largest live set.
 
     Requires: one block a function; ops grouped into kernels.
@@ -447,7 +474,6 @@ def PlanMemory : Pass<"scrimp-plan-memory", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"capacity", "capacity", "int64_t", "0", "The most bytes the arena may take; 0: any number">,
-    Option<"workers", "workers", "int64_t", "1", "The most threads that will run the program">,
     Option<"verifyOnly", "verify-only", "bool", "false", "Only check the plan that is there">
   ];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];

@@ -330,7 +330,7 @@ TEST_F(Plan, BuffersInFlightLiveUntilTheirWait) {
   module->walk([&](Operation *op) { ops[userNameOf(op)] = op; });
   auto function = module->lookupSymbol<func::FuncOp>("train");
   FailureOr<Aliases> aliases = Aliases::compute(function);
-  MemoryUse use = computeMemoryUse(function, *aliases, 1);
+  MemoryUse use = computeMemoryUse(function, *aliases);
   auto positionOf = [&](StringRef name) { return llvm::find(use.ops, ops.at(name.str())) - use.ops.begin(); };
   auto blockOf = [&](StringRef name) -> TransientBlock & {
     for (TransientBlock &block : use.transient)
@@ -419,7 +419,7 @@ TEST_F(Plan, VerifierNoticesAnyOverlap) {
     ASSERT_TRUE(succeeded(run(*module, kBoth))) << seed << ": " << lastError;
     auto function = module->lookupSymbol<func::FuncOp>("train");
     FailureOr<Aliases> aliases = Aliases::compute(function);
-    MemoryUse use = computeMemoryUse(function, *aliases, 1);
+    MemoryUse use = computeMemoryUse(function, *aliases);
     std::vector<std::pair<TransientBlock *, TransientBlock *>> pairs;
     for (TransientBlock &a : use.transient)
       for (TransientBlock &b : use.transient)

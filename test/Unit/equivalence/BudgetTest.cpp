@@ -39,7 +39,7 @@ protected:
     auto plan = (*planned)->getAttrOfType<DictionaryAttr>(ScrimpDialect::kPlan);
     auto kernels = findBlasKernels(chosen, &context);
     EXPECT_TRUE(succeeded(kernels));
-    return plan.getAs<IntegerAttr>("arena_bytes").getInt() + computeBesideArena(*planned, 1, *kernels).getBytes();
+    return plan.getAs<IntegerAttr>("arena_bytes").getInt() + computeBesideArena(*planned, *kernels).getBytes();
   }
 
   /// What --memory-budget makes of the options; the error is in `message` where it fails.
