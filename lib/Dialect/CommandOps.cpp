@@ -148,6 +148,15 @@ LogicalResult CmdLaunchOp::verify() {
     return emitOpError() << "is launched for " << getUnits() << " units in steps of " << getGrain();
   if (failed(verifyReads(*this, getReads(), getBuffers())))
     return failure();
+  constexpr uint64_t mostBlocks = 0x7fffffff, mostThreads = 1024, mostShared = 99 << 10; // of every CUDA device
+  auto program = (*this)->getParentOfType<CmdProgramOp>();
+  bool isDevice = program && program.getTarget() != "cpu";
+  bool fits = isDevice ? getGrid() >= 1 && getGrid() <= mostBlocks && getBlock() >= 1 && getBlock() <= mostThreads &&
+                             getShared() <= mostShared
+                       : getGrid() == 0 && getBlock() == 0 && getShared() == 0;
+  if (program && !fits)
+    return emitOpError() << "is launched on " << program.getTarget() << " as " << getGrid() << " blocks of " << getBlock()
+                         << " threads with " << getShared() << " shared bytes";
   return verifyRanges(*this);
 }
 

@@ -1,27 +1,16 @@
-// attention and its gradient: calls of the runtime's library (runtime/include/scrimp/runtime/Library.h). A gradient
-// that the library does not compute (of an additive mask, or through lse) is built from ordinary ops.
+// attention and its gradients: what they compute, and on a CPU the call of the runtime's library that does so
+// (runtime/include/scrimp/runtime/Library.h); AttentionKernels.cpp has them as kernels. A gradient that neither
+// computes (through lse) is built from ordinary ops.
+#include "AttentionOps.h"
 #include "IndexMath.h"
 #include "NeuralRows.h"
 #include "RandomOps.h"
-
-#include "scrimp/runtime/workspace.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
 namespace rt = ::scrimp::runtime;
 
 //===-- What both ops share ----------------------------------------------------------------------------------------===//
-
-template <typename Op> static rt::AttentionShape attentionShape(Op op) {
-  ArrayRef<int64_t> q = shapeOf(op.getQ()), k = shapeOf(op.getK()), v = shapeOf(op.getV());
-  return {q[0], q[1], k[1], q[2], k[2], q[3], v[3]};
-}
-
-/// [heads, queries, keys] of the scores that the op's are a piece of, or of its own.
-template <typename Op> static SmallVector<int64_t> wholeScores(Op op) {
-  rt::AttentionShape s = attentionShape(op);
-  return llvm::to_vector(op.getWhole().value_or(ArrayRef<int64_t>{s.Hq, s.Sq, s.Sk}));
-}
 
 template <typename Op> static LogicalResult verifyDropout(Op op) {
   bool drops = bool(op.getSeed());
@@ -99,17 +88,6 @@ template <typename Op> static LogicalResult verifyAttention(Op op) {
   return success();
 }
 
-/// Where a mask's elements lie: that of [b, h, i, j] at offset + the sum of index times stride.
-template <typename Op> static rt::AttentionMask maskLayout(Op op, Value mask) {
-  rt::AttentionMask layout{tensorType(mask).getElementType().isInteger(1) ? 2 : 1, 0, {}};
-  ArrayRef<int64_t> shape = shapeOf(mask);
-  if (shape.size() == 2)
-    return {layout.kind, attentionShape(op).Sq - 1, {0, shape[0] == 1 ? 0 : shape[1], -1, 1}};
-  for (auto [result, stride, size] : llvm::zip(layout.strides, rowMajorStrides(shape), shape))
-    result = size == 1 ? 0 : stride;
-  return layout;
-}
-
 template <typename Op> static LibraryCall attentionCall(Op op, StringRef function) {
   rt::AttentionCall call{};
   call.shape = attentionShape(op);
@@ -137,6 +115,8 @@ template <typename Op> static LibraryCall attentionCall(Op op, StringRef functio
 }
 
 template <typename Op> static SmallVector<RankedTensorType> attentionWorkspace(Op op, bool isGradient, int64_t workers) {
+  if (op.getKernelFamily() != KernelFamily::Library)
+    return {};
   Type type = tensorType(op.getQ()).getElementType(), sums = getComputeType(type);
   int64_t bytes =
       rt::attentionWorkspaceBytes(attentionShape(op), elementBytesOf(sums), type != sums, isGradient, workers);

@@ -110,20 +110,34 @@ static void forEachDraw(Op op, ArrayRef<const HostTensor *> scalars, function_re
   });
 }
 
+Value mlir::scrimp::emitDrawBits(OpBuilder &builder, Location loc, Value key, Value sample, Value step, Value element) {
+  auto constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(builder, loc, value, 64); };
+  auto asWord = [&](Value value) {
+    return PhiloxValue{&builder, loc, arith::TruncIOp::create(builder, loc, builder.getI32Type(), value)};
+  };
+  PhiloxValue block = asWord(arith::ShRUIOp::create(builder, loc, element, constant(2)));
+  PhiloxValue keyHigh = asWord(arith::ShRUIOp::create(builder, loc, key, constant(32)));
+  std::array<PhiloxValue, 4> words =
+      philox4x32<PhiloxValue>({block, asWord(sample), asWord(step), block.constant(2)}, {asWord(key), keyHigh});
+  // Word element % 4, by its two bits.
+  auto bit = [&](int64_t mask) -> Value {
+    Value masked = arith::AndIOp::create(builder, loc, element, constant(mask));
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, masked, constant(0));
+  };
+  Value odd = bit(1), upper = bit(2);
+  auto pick = [&](Value condition, Value a, Value b) -> Value {
+    return arith::SelectOp::create(builder, loc, condition, a, b);
+  };
+  return pick(upper, pick(odd, words[3].value, words[2].value), pick(odd, words[1].value, words[0].value));
+}
+
 /// The random bits (i32) of the element at `ivs`; `first` is the operand number of the seed.
 template <typename Op>
 static Value emitDraw(Op op, OpBuilder &builder, Location loc, ValueRange ivs, LoadFn load, unsigned first) {
-  Type wide = builder.getI64Type(), word = builder.getI32Type();
-  auto constant = [&](int64_t value, unsigned width) -> Value {
-    return arith::ConstantIntOp::create(builder, loc, value, width);
-  };
-  auto asWord = [&](Value value) {
-    return PhiloxValue{&builder, loc, arith::TruncIOp::create(builder, loc, word, value)};
-  };
-  auto highWord = [&](Value value) { return asWord(arith::ShRUIOp::create(builder, loc, value, constant(32, 64))); };
+  Type wide = builder.getI64Type();
   int64_t dim = op.getBatchDim();
   SmallVector<int64_t> within = sampleShape(op);
-  Value sample = constant(0, 64);
+  Value sample = arith::ConstantIntOp::create(builder, loc, 0, 64);
   SmallVector<Value> index(ivs);
   if (dim >= 0) {
     Value rest = emitIndex(builder, loc, within[dim]);
@@ -140,22 +154,8 @@ static Value emitDraw(Op op, OpBuilder &builder, Location loc, ValueRange ivs, L
   auto [mixed, begin] = emitKeyAt(op, builder, loc, element);
   if (begin)
     element = arith::SubIOp::create(builder, loc, element, begin);
-  Value block = arith::ShRUIOp::create(builder, loc, element, constant(2, 64));
   Value key = arith::XOrIOp::create(builder, loc, load(builder, first, {}), mixed);
-  PhiloxValue blockWord = asWord(block);
-  std::array<PhiloxValue, 4> words =
-      philox4x32<PhiloxValue>({blockWord, asWord(sample), asWord(load(builder, first + 1, {})), blockWord.constant(2)},
-                              {asWord(key), highWord(key)});
-  // Word element % 4, by its two bits.
-  auto bit = [&](int64_t mask) -> Value {
-    Value masked = arith::AndIOp::create(builder, loc, element, constant(mask, 64));
-    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, masked, constant(0, 64));
-  };
-  Value odd = bit(1), upper = bit(2);
-  auto pick = [&](Value condition, Value a, Value b) -> Value {
-    return arith::SelectOp::create(builder, loc, condition, a, b);
-  };
-  return pick(upper, pick(odd, words[3].value, words[2].value), pick(odd, words[1].value, words[0].value));
+  return emitDrawBits(builder, loc, key, sample, load(builder, first + 1, {}), element);
 }
 
 //===-- dropout

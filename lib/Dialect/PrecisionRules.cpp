@@ -105,28 +105,20 @@ PrecisionRule Conv2dOp::getPrecisionRule() { return productRule(*this); }
 PrecisionRule Conv2dInputGradOp::getPrecisionRule() { return productRule(*this); }
 PrecisionRule Conv2dWeightGradOp::getPrecisionRule() { return productRule(*this); }
 
-/// Masks are scores, which are in f32: of 16 bits they could not tell "very unlikely" from "never".
-template <typename Op> static void setMasksWide(Op op, PrecisionRule &rule) {
+/// Products, by a library or by kernels. Masks are scores, which are in f32: of 16 bits they could not tell "very unlikely"
+/// from "never".
+template <typename Op> static PrecisionRule attentionRule(Op op, unsigned firstWide, ArrayRef<unsigned> wide = {}) {
+  PrecisionRule rule = ruleOf(op, firstWide, wide);
+  rule.precision = Precision::Low;
   auto [first, count] = op.getODSOperandIndexAndLength(std::is_same_v<Op, AttentionOp> ? 3 : 6);
   for (unsigned i = 0; i < count; ++i)
     rule.operands[first + i] = ElementKind::Wide;
+  return rule;
 }
 
-PrecisionRule AttentionOp::getPrecisionRule() {
-  PrecisionRule rule = ruleOf(*this, /*firstWide=*/1);
-  setMasksWide(*this, rule);
-  return rule;
-}
-PrecisionRule AttentionGradOp::getPrecisionRule() {
-  PrecisionRule rule = ruleOf(*this, /*firstWide=*/3, /*wide=*/{4});
-  setMasksWide(*this, rule);
-  return rule;
-}
-PrecisionRule AttentionMaskGradOp::getPrecisionRule() {
-  PrecisionRule rule = ruleOf(*this, /*firstWide=*/0, /*wide=*/{4});
-  setMasksWide(*this, rule);
-  return rule;
-}
+PrecisionRule AttentionOp::getPrecisionRule() { return attentionRule(*this, /*firstWide=*/1); }
+PrecisionRule AttentionGradOp::getPrecisionRule() { return attentionRule(*this, /*firstWide=*/3, /*wide=*/{4}); }
+PrecisionRule AttentionMaskGradOp::getPrecisionRule() { return attentionRule(*this, /*firstWide=*/0, /*wide=*/{4}); }
 
 //===-- Norms and losses
 //-------------------------------------------------------------------------------------------===//

@@ -19,6 +19,9 @@ inline LogicalResult verifyProbability(Operation *op, const APFloat &probability
   return success();
 }
 
+/// The 32 random bits (i32) of a draw in a kernel; all operands are i64, `key` is the seed XOR the op's mixed key.
+Value emitDrawBits(OpBuilder &builder, Location loc, Value key, Value sample, Value step, Value element);
+
 /// `origin` and `whole` come together, and a piece of `shape` fits into the whole.
 template <typename Op> LogicalResult verifyPiece(Op op, ArrayRef<int64_t> shape) {
   std::optional<ArrayRef<int64_t>> whole = op.getWhole();

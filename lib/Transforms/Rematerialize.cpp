@@ -28,6 +28,12 @@ static bool isMove(Operation *op) {
   return kernel && kernel.getKernelFamily() == KernelFamily::Map && cost && cost.getFlops() == 0;
 }
 
+/// Whether an op multiplies matrices, by a library or by kernels of a device.
+static bool isContraction(Operation *op) {
+  auto precision = dyn_cast<PrecisionOp>(op);
+  return precision && precision.getPrecisionRule().precision == Precision::Low;
+}
+
 namespace {
 /// The problem of one block under a policy.
 class BlockProblem {
@@ -305,7 +311,7 @@ private:
       restrictToBlocks(graph, block);
       break;
     case RematPolicy::Selective:
-      block.restrict([&](unsigned o) { return block.familyOf(o) != KernelFamily::Library; });
+      block.restrict([&](unsigned o) { return !isContraction(block.getOp(o)); });
       break;
     case RematPolicy::MinCut:
       block.weighAsPyTorch();

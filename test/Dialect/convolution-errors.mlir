@@ -209,3 +209,27 @@ func.func @batch_norm_grad(%g: tensor<4x3xf32>, %x: tensor<4x2xf32>, %v: tensor<
     -> (tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>)
   return
 }
+
+// -----
+
+func.func @columns(%x: tensor<1x4x3x3xf32>) {
+  // expected-error@+1 {{columns must be [2, 8, 4], found 'tensor<1x16x4xf32>'}}
+  %y = scrimp.im2col %x kernel [2, 2] strides [1, 1] pads [0, 0, 0, 0] dilations [1, 1] groups 2 : tensor<1x4x3x3xf32> -> tensor<1x16x4xf32>
+  return
+}
+
+// -----
+
+func.func @columns_groups(%x: tensor<1x4x3x3xf32>) {
+  // expected-error@+1 {{needs images of rank 4 whose channels the groups divide, 2 kernel sizes, strides and dilations, and 4 pads, found 'tensor<1x4x3x3xf32>'}}
+  %y = scrimp.im2col %x kernel [2, 2] strides [1, 1] pads [0, 0, 0, 0] dilations [1, 1] groups 3 : tensor<1x4x3x3xf32> -> tensor<3x4x4xf32>
+  return
+}
+
+// -----
+
+func.func @columns_type(%x: tensor<1x4x3x3xbf16>) {
+  // expected-error@+1 {{moves elements, found 'tensor<1x4x3x3xbf16>' and 'tensor<1x16x4xf32>'}}
+  %y = scrimp.im2col %x kernel [2, 2] strides [1, 1] pads [0, 0, 0, 0] dilations [1, 1] groups 1 : tensor<1x4x3x3xbf16> -> tensor<1x16x4xf32>
+  return
+}

@@ -147,6 +147,10 @@ func.func @convolution(%x: tensor<2x4x4x4xf32>, %w: tensor<6x2x2x3xf32>, %v: ten
   %conv2d_input_grad = scrimp.conv2d_input_grad %conv2d, %w strides [1, 2] pads [0, 1, 0, 0] dilations [1, 1] groups 2 : tensor<2x6x3x2xf32>, tensor<6x2x2x3xf32> -> tensor<2x4x4x4xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.conv2d_weight_grad %{{[^ ,():]+}}, %{{[^ ,():]+}} strides [1, 2] pads [0, 1, 0, 0] dilations [1, 1] groups 2 : tensor<2x4x4x4xf32>, tensor<2x6x3x2xf32> -> tensor<6x2x2x3xf32>
   %conv2d_weight_grad = scrimp.conv2d_weight_grad %x, %conv2d strides [1, 2] pads [0, 1, 0, 0] dilations [1, 1] groups 2 : tensor<2x4x4x4xf32>, tensor<2x6x3x2xf32> -> tensor<6x2x2x3xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.im2col %{{[^ ,():]+}} kernel [2, 3] strides [1, 2] pads [0, 1, 0, 0] dilations [1, 1] groups 2 : tensor<2x4x4x4xf32> -> tensor<2x12x12xf32>
+  %im2col = scrimp.im2col %x kernel [2, 3] strides [1, 2] pads [0, 1, 0, 0] dilations [1, 1] groups 2 : tensor<2x4x4x4xf32> -> tensor<2x12x12xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.col2im %{{[^ ,():]+}} kernel [2, 3] strides [1, 2] pads [0, 1, 0, 0] dilations [1, 1] groups 2 : tensor<2x12x12xf32> -> tensor<2x4x4x4xf32>
+  %col2im = scrimp.col2im %im2col kernel [2, 3] strides [1, 2] pads [0, 1, 0, 0] dilations [1, 1] groups 2 : tensor<2x12x12xf32> -> tensor<2x4x4x4xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.max_pool2d %{{[^ ,():]+}} kernel [2, 2] strides [2, 2] pads [0, 0, 0, 0] dilations [1, 1] : tensor<2x4x4x4xf32> -> tensor<2x4x2x2xf32>, tensor<2x4x2x2xi32>
   %max_pool2d, %indices = scrimp.max_pool2d %x kernel [2, 2] strides [2, 2] pads [0, 0, 0, 0] dilations [1, 1] : tensor<2x4x4x4xf32> -> tensor<2x4x2x2xf32>, tensor<2x4x2x2xi32>
   // CHECK-NEXT: %{{.*}} = scrimp.max_pool2d_grad %{{[^ ,():]+}}, %{{[^ ,():]+}} kernel [2, 2] strides [2, 2] pads [0, 0, 0, 0] dilations [1, 1] : tensor<2x4x2x2xf32>, tensor<2x4x2x2xi32> -> tensor<2x4x4x4xf32>

@@ -52,7 +52,7 @@ def Scrimp_CmdProgramOp : Scrimp_Op<"cmd.program", [IsolatedFromAbove, SymbolTab
                        StrAttr:$optimizer, I64Attr:$batch, I64Attr:$tokens_per_sample, I64Attr:$workers,
                        I64Attr:$weights_bytes, BoolAttr:$eval_drops_partial, OptionalAttr<StrArrayAttr>:$unused_inputs,
                        OptionalAttr<StrAttr>:$cpu, OptionalAttr<StrArrayAttr>:$cpu_features,
-                       DefaultValuedAttr<I64Attr, "1">:$world);
+                       DefaultValuedAttr<I64Attr, "1">:$world, DefaultValuedStrAttr<StrAttr, "cpu">:$target);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$model attr-dict-with-keyword $body";
   let hasVerifier = 1;
@@ -129,9 +129,14 @@ def Scrimp_CmdOutputOp : Scrimp_CommandOp<"output", [HasParent<"CmdGraphOp">]> {
 
 def Scrimp_CmdLaunchOp : Scrimp_CommandOp<"launch", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Runs a kernel over its units";
-  let description = [{ The first `reads` buffers are not written through these pointers; 0: any may be. }];
+  let description = [{
+    The first `reads` buffers are not written through these pointers; 0: any may be. On a device `grid` blocks of
+    `block` threads share the units, each block with `shared` bytes.
+  }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, I64Attr:$units, I64Attr:$grain, Scrimp_RangeArrayAttr:$buffers,
-                       OptionalAttr<F64Attr>:$seconds, DefaultValuedAttr<I64Attr, "0">:$reads);
+                       OptionalAttr<F64Attr>:$seconds, DefaultValuedAttr<I64Attr, "0">:$reads,
+                       DefaultValuedAttr<I64Attr, "0">:$grid, DefaultValuedAttr<I64Attr, "0">:$block,
+                       DefaultValuedAttr<I64Attr, "0">:$shared);
   let assemblyFormat = "$kernel `units` $units `grain` $grain custom<Ranges>($buffers) attr-dict";
 }
 

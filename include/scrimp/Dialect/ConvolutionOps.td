@@ -11,7 +11,8 @@ include "scrimp/Dialect/ScrimpBase.td"
 //===-- Convolution ------------------------------------------------------------------------------------------------===//
 
 class Scrimp_Conv2dBase<string mnemonic>
-    : Scrimp_LibraryOp<mnemonic, [Scrimp_Differentiable], ["getWorkspaceTypes"], precision = Scrimp_Precision> {
+    : Scrimp_LibraryOp<mnemonic, [Scrimp_Differentiable], ["getWorkspaceTypes", "buildExpansion"],
+                       precision = Scrimp_Precision> {
   let hasVerifier = 1;
   let extraClassDefinition = libraryDefinition;
 }
@@ -55,6 +56,30 @@ def Scrimp_Conv2dWeightGradOp : Scrimp_Conv2dBase<"conv2d_weight_grad"> {
     $x `,` $dy `strides` $strides `pads` $pads `dilations` $dilations `groups` $groups attr-dict
     `:` type($x) `,` type($dy) `->` type($dw)
   }];
+}
+
+// What convolutions become where the library has none but products of matrices. Columns are those of each group's images:
+// [groups, C / groups * KH * KW, N * positions of y].
+
+class Scrimp_ColumnsOp<string mnemonic>
+    : Scrimp_RowsOp<mnemonic> {
+  let hasVerifier = 1;
+  let extraClassDefinition = rowsDefinition;
+  let assemblyFormat = [{
+    $x `kernel` $kernel `strides` $strides `pads` $pads `dilations` $dilations `groups` $groups attr-dict
+    `:` type($x) `->` type($y)
+  }];
+  let arguments = (ins Scrimp_FloatTensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
+                   DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, I64Attr:$groups);
+  let results = (outs Scrimp_FloatTensor:$y);
+}
+
+def Scrimp_Im2ColOp : Scrimp_ColumnsOp<"im2col"> {
+  let summary = "For each position of a convolution's result, the elements of x that its window covers";
+}
+
+def Scrimp_Col2ImOp : Scrimp_ColumnsOp<"col2im"> {
+  let summary = "For each element of an image, the sum over the windows that cover it, rounded once";
 }
 
 //===-- Pooling ----------------------------------------------------------------------------------------------------===//

@@ -200,7 +200,8 @@ def Scrimp_I64Scalar : Type<CPred<"$_self == ::mlir::RankedTensorType::get({}, "
 
 // How the scores [B,Hq,Sq,Sk] become probabilities; both ops take it alike.
 class Scrimp_AttentionLikeOp<string mnemonic, list<Trait> traits>
-    : Scrimp_LibraryOp<mnemonic, !listconcat([AttrSizedOperandSegments], traits), ["getWorkspaceTypes"],
+    : Scrimp_LibraryOp<mnemonic, !listconcat([AttrSizedOperandSegments], traits),
+                       ["getWorkspaceTypes", "getNumUnits", "emitUnit"],
                        ["getDimensionRule", "buildPiece"], Scrimp_Precision> {
   dag scoreArguments = (ins Variadic<AnyTypeOf<[Scrimp_FloatTensor, Scrimp_BoolTensor]>>:$masks,
                    Optional<StaticShapeTensorOf<[I64]>>:$segments, Optional<Scrimp_I64Scalar>:$seed,
@@ -233,7 +234,13 @@ class Scrimp_AttentionLikeOp<string mnemonic, list<Trait> traits>
         removeWindowAttr();
     }
   }];
-  let extraClassDefinition = libraryDefinition;
+  // The library of a device has none.
+  let extraClassDefinition = [{
+    ::mlir::scrimp::KernelFamily $cppClass::getKernelFamily() {
+      return ::mlir::scrimp::TargetAttr::of(*this).isDevice() ? ::mlir::scrimp::KernelFamily::Rows
+                                                              : ::mlir::scrimp::KernelFamily::Library;
+    }
+  }];
 }
 
 def Scrimp_AttentionOp : Scrimp_AttentionLikeOp<"attention", [Scrimp_Differentiable,

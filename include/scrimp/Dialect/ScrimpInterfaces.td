@@ -123,6 +123,11 @@ def KernelOp : OpInterface<"KernelOp"> {
     InterfaceMethod<[{
       Whether computing this op again inside each consumer's kernel costs less than storing it (a broadcast, an iota).
     }], "bool", "isFreeInKernel", (ins), "", [{ return false; }]>,
+    InterfaceMethod<[{
+      Builds ops that compute the results on a target that has neither a library function nor one kernel for this op.
+      Nothing: the op stays.
+    }], "::llvm::SmallVector<::mlir::Value>", "buildExpansion",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::scrimp::TargetAttr":$target), "", [{ return {}; }]>,
     InterfaceMethod<"Library: the runtime function and its scalar arguments.", "::mlir::scrimp::LibraryCall",
       "getLibraryCall", (ins), "", [{ llvm_unreachable("not a library op"); }]>,
     InterfaceMethod<[{

@@ -47,6 +47,12 @@ static const char *const kMoreCases[] = {
       %1 = scrimp.pack %p into %x at 6 : tensor<2x3xf64>, tensor<12xf64>
       %2 = scrimp.sum_squares %x : tensor<12xf64> -> tensor<1xf64>
       return %2 : tensor<1xf64> })",
+    R"(func.func @main(%x: tensor<2x4x4x4xf64>) -> tensor<2x4x4x4xf64> {
+      %0 = scrimp.im2col %x kernel [2, 3] strides [1, 2] pads [0, 1, 0, 0] dilations [1, 1] groups 2
+        : tensor<2x4x4x4xf64> -> tensor<2x12x12xf64>
+      %1 = scrimp.col2im %0 kernel [2, 3] strides [1, 2] pads [0, 1, 0, 0] dilations [1, 1] groups 2
+        : tensor<2x12x12xf64> -> tensor<2x4x4x4xf64>
+      return %1 : tensor<2x4x4x4xf64> })",
     R"(func.func @main(%x: tensor<4x3xf64>, %n: tensor<f64>) -> tensor<4x3xf64> {
       %0 = scrimp.check_finite %n of "w" : tensor<f64>
       %1 = scrimp.after %0, %x : tensor<f64>, tensor<4x3xf64>

@@ -20,6 +20,12 @@ using namespace mlir::scrimp;
 
 /// Ops that no gradient case has.
 static const char *const kMoreCases[] = {
+    R"(func.func @main(%x: tensor<2x4x4x4xf64>) -> tensor<2x4x4x4xf64> {
+      %0 = scrimp.im2col %x kernel [2, 3] strides [1, 2] pads [0, 1, 0, 0] dilations [1, 1] groups 2
+        : tensor<2x4x4x4xf64> -> tensor<2x12x12xf64>
+      %1 = scrimp.col2im %0 kernel [2, 3] strides [1, 2] pads [0, 1, 0, 0] dilations [1, 1] groups 2
+        : tensor<2x12x12xf64> -> tensor<2x4x4x4xf64>
+      return %1 : tensor<2x4x4x4xf64> })",
     R"(func.func @main(%x: tensor<4x3xf64>, %seed: tensor<i64>) -> tensor<4x3xf64> {
       %0 = scrimp.iota {dim = 1 : i64, start = 0.5, step = 0.25} : tensor<4x3xf64>
       %1 = scrimp.constant dense<3.0> : tensor<4x3xf64>
