@@ -16,8 +16,11 @@ using namespace mlir::scrimp;
 /// What one thread should take at a time at least: handing out a range costs about a microsecond.
 static constexpr int64_t kGrainWork = 32768;
 
+/// On a device: a thread takes every (blocks * threads)-th unit.
+static constexpr int64_t kBlockThreads = 128, kMostBlocks = 65535;
+
 /// Two kernels with one key share code: the body without locations and discardable attributes, and the workspaces.
-static std::string keyOf(KernelRegionOp kernel, int64_t workers) {
+static std::string keyOf(KernelRegionOp kernel) {
   OwningOpRef<KernelRegionOp> clone = kernel.clone();
   clone->walk([](Operation *op) {
     SmallVector<StringAttr> discardable;
@@ -33,7 +36,7 @@ static std::string keyOf(KernelRegionOp kernel, int64_t workers) {
     op.print(os, OpPrintingFlags().printGenericOpForm().useLocalScope());
   for (Type type : kernel.getInputs().getTypes())
     os << type << ";";
-  for (RankedTensorType type : getWorkspaceTypes(kernel, workers))
+  for (RankedTensorType type : getWorkspaceTypes(kernel))
     os << type << ";";
   return key;
 }
@@ -52,11 +55,12 @@ static int64_t getGrain(KernelRegionOp kernel, int64_t units, bool unitIsElement
   return unitIsElement ? llvm::alignTo(grain, 64) : grain;
 }
 
-FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::emitKernels(ModuleOp module, int64_t workers) {
+FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::emitKernels(ModuleOp module) {
   MLIRContext *context = module.getContext();
   context->loadDialect<func::FuncDialect, arith::ArithDialect, math::MathDialect, memref::MemRefDialect,
                        scf::SCFDialect>();
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
+  (*kernels)->setAttr(ScrimpDialect::kTarget, TargetAttr::of(module));
   struct Emitted {
     std::string symbol;
     KernelShape shape;
@@ -64,12 +68,12 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::emitKernels(ModuleOp module, int6
   llvm::StringMap<Emitted> known;
   OpBuilder builder(context);
   auto result = module.walk([&](KernelRegionOp kernel) {
-    auto [entry, isNew] = known.try_emplace(keyOf(kernel, workers));
+    auto [entry, isNew] = known.try_emplace(keyOf(kernel));
     Emitted &emitted = entry->second;
     if (isNew) {
       emitted.symbol = "k" + std::to_string(known.size() - 1);
       builder.setInsertionPointToEnd(kernels->getBody());
-      FailureOr<KernelShape> shape = emitKernelFunction(builder, kernel, emitted.symbol, workers);
+      FailureOr<KernelShape> shape = emitKernelFunction(builder, kernel, emitted.symbol);
       if (failed(shape))
         return WalkResult::interrupt();
       emitted.shape = *shape;
@@ -78,6 +82,10 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::emitKernels(ModuleOp module, int6
     kernel->setAttr(ScrimpDialect::kUnits, builder.getI64IntegerAttr(emitted.shape.units));
     kernel->setAttr(ScrimpDialect::kGrain,
                     builder.getI64IntegerAttr(getGrain(kernel, emitted.shape.units, emitted.shape.unitIsElement)));
+    if (TargetAttr::of(module).isDevice()) {
+      int64_t blocks = std::clamp<int64_t>(llvm::divideCeil(emitted.shape.units, kBlockThreads), 1, kMostBlocks);
+      kernel->setAttr(ScrimpDialect::kLaunch, builder.getDenseI64ArrayAttr({blocks, kBlockThreads, 0}));
+    }
     return WalkResult::skip();
   });
   if (result.wasInterrupted())

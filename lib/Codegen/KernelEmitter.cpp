@@ -34,14 +34,14 @@ struct IterationSpace {
 
 class KernelEmitter {
 public:
-  KernelEmitter(OpBuilder &builder, KernelRegionOp kernel, StringRef symbol, int64_t workers)
+  KernelEmitter(OpBuilder &builder, KernelRegionOp kernel, StringRef symbol)
       : kernel(kernel), body(kernel.getBody().front()), loc(kernel.getLoc()) {
     SmallVector<Type> types;
     for (Type type : llvm::concat<const Type>(SmallVector<Type>(kernel.getOperandTypes()),
                                               SmallVector<Type>(kernel.getResultTypes())))
       types.push_back(bufferType(type));
     size_t numBuffers = types.size();
-    for (RankedTensorType type : getWorkspaceTypes(kernel, workers))
+    for (RankedTensorType type : getWorkspaceTypes(kernel))
       types.push_back(MemRefType::get(type.getShape(), type.getElementType()));
     size_t numPointers = types.size();
     types.append(2, builder.getIndexType());
@@ -237,8 +237,7 @@ KernelShape KernelEmitter::emitRows(KernelOp op) {
   return {op.getNumUnits(), false};
 }
 
-FailureOr<KernelShape> mlir::scrimp::emitKernelFunction(OpBuilder &builder, KernelRegionOp kernel, StringRef symbol,
-                                                        int64_t workers) {
+FailureOr<KernelShape> mlir::scrimp::emitKernelFunction(OpBuilder &builder, KernelRegionOp kernel, StringRef symbol) {
   Block &body = kernel.getBody().front();
   KernelOp rowsOp;
   for (Operation &op : body.without_terminator()) {
@@ -251,19 +250,20 @@ FailureOr<KernelShape> mlir::scrimp::emitKernelFunction(OpBuilder &builder, Kern
     rowsOp = inner;
   }
   if (llvm::all_of(kernel.getResults(), [](Value result) { return tensorType(result).getNumElements() == 0; })) {
-    KernelEmitter(builder, kernel, symbol, workers);
+    KernelEmitter(builder, kernel, symbol);
     return KernelShape();
   }
   if (rowsOp)
-    return KernelEmitter(builder, kernel, symbol, workers).emitRows(rowsOp);
+    return KernelEmitter(builder, kernel, symbol).emitRows(rowsOp);
 
   ArrayRef<int64_t> shape = shapeOf(kernel.getResult(0));
   // The fewer outer dimensions, the longer the inner loop; what reads by an index inside it sets the bound.
   size_t rank = llvm::count_if(shape, [](int64_t size) { return size != 1; });
   for (size_t numOuter = 0;; ++numOuter) {
-    KernelEmitter emitter(builder, kernel, symbol, workers);
+    KernelEmitter emitter(builder, kernel, symbol);
     KernelShape result = emitter.emitMap(shape, numOuter);
-    if (numOuter + 1 >= rank || !emitter.usesInnerIndex())
+    // A thread of a device takes one element, whatever its index costs.
+    if (numOuter + 1 >= rank || TargetAttr::of(kernel).isDevice() || !emitter.usesInnerIndex())
       return result;
     emitter.erase();
   }

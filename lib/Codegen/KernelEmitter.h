@@ -13,7 +13,7 @@ struct KernelShape {
 };
 
 /// Emits `kernel` as function `symbol` at the builder's insertion point. Fails after an error at the kernel.
-FailureOr<KernelShape> emitKernelFunction(OpBuilder &builder, KernelRegionOp kernel, StringRef symbol, int64_t workers);
+FailureOr<KernelShape> emitKernelFunction(OpBuilder &builder, KernelRegionOp kernel, StringRef symbol);
 
 } // namespace mlir::scrimp
 

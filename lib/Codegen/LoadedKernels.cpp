@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "scrimp/runtime/Emulated.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -31,6 +32,12 @@ FailureOr<LoadedKernels> LoadedKernels::load(ModuleOp kernels, const CpuOptions 
   if (!process)
     return fail(process.takeError());
   loaded.jit->getMainJITDylib().addGenerator(std::move(*process));
+  llvm::orc::SymbolMap emulated;
+  for (auto [name, address] : ::scrimp::runtime::emulatedFunctions())
+    emulated[loaded.jit->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address),
+                                                   llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
+  if (llvm::Error error = loaded.jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(std::move(emulated))))
+    return fail(std::move(error));
   if (llvm::Error error = loaded.jit->addObjectFile(llvm::MemoryBuffer::getMemBufferCopy(*object, "kernels")))
     return fail(std::move(error));
   for (auto function : kernels.getOps<func::FuncOp>()) {

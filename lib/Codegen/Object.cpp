@@ -1,5 +1,8 @@
 // Machine code from kernels, by LLVM's own pipeline at -O3. Nothing here lets LLVM contract or reassociate.
+#include "DeviceKernels.h"
+
 #include "scrimp/Codegen/Kernels.h"
+#include "scrimp/Dialect/Scrimp.h"
 
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -81,6 +84,8 @@ llvm::Expected<Processor> mlir::scrimp::describeProcessor(const CpuOptions &opti
 
 FailureOr<std::unique_ptr<llvm::Module>> mlir::scrimp::translateKernels(ModuleOp kernels, llvm::TargetMachine &target,
                                                                         llvm::LLVMContext &context) {
+  if (TargetAttr::of(kernels).isDevice())
+    return translateEmulatedKernels(kernels, target, context);
   bool hasFma =
       target.getMCSubtargetInfo()->checkFeatures("+fma") || target.getTargetTriple().getArch() != llvm::Triple::x86_64;
   FailureOr<OwningOpRef<ModuleOp>> lowered = lowerKernelsToLLVM(kernels, hasFma);

@@ -204,6 +204,11 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
          "The CPU to compile for: native, a name that LLVM knows, or x86-64-v2 for any machine. The executable runs "
          "where its instructions are; one with avx512bf16 multiplies bf16 by these, otherwise in f32")
       ->capture_default_str();
+  app.add_option("--target", options.target,
+                 "What runs the executable: cpu, or emulated: the kernels of a CUDA device, run thread by thread on the "
+                 "CPU (slow, for tests). cuda: no executable yet, but its graph, commands and PTX by --emit")
+      ->check(CLI::IsMember({"cpu", "emulated", "cuda"}))
+      ->capture_default_str();
   app.add_option("--workers", options.workers, "Most threads of the executable (default: this machine's)")
       ->check(CLI::Range(1, 4096)); // what a program may say
   app.add_flag("!--no-fuse", options.fuse, "One kernel per op, for comparison: the bits are the same");

@@ -500,7 +500,6 @@ static FailureOr<ProgramOptions> programOptionsOf(const Compilation &compilation
   result.model = llvm::sys::path::filename(options.model).str();
   result.optimizer = options.optimizer;
   result.hyperparameters = hyperparameterDefaults(options);
-  result.workers = workersOf(options);
   result.world = options.world;
   result.rates = compilation.rates;
   result.carried = compilation.carried;
@@ -509,7 +508,7 @@ static FailureOr<ProgramOptions> programOptionsOf(const Compilation &compilation
 
 FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::buildCommands(const CompileOptions &options, MLIRContext *context) {
   FailureOr<Compilation> compilation = planModel(options, context);
-  if (failed(compilation) || failed(emitKernels(*compilation->module, workersOf(options))))
+  if (failed(compilation) || failed(emitKernels(*compilation->module)))
     return failure();
   FailureOr<ProgramOptions> program = programOptionsOf(*compilation);
   if (failed(program))
@@ -518,10 +517,9 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::buildCommands(const CompileOption
 }
 
 /// --verify: every graph on random values, its kernels beside the interpreter.
-static LogicalResult verifyGraphs(ModuleOp module, ModuleOp kernels, const CpuOptions &cpu, int64_t workers) {
+static LogicalResult verifyGraphs(ModuleOp module, ModuleOp kernels, const CpuOptions &cpu) {
   VerifyOptions options;
   options.cpu = cpu;
-  options.workers = workers;
   options.ulps = 64;
   for (auto function : module.getOps<func::FuncOp>()) {
     SmallVector<HostTensor> results;
@@ -548,6 +546,9 @@ LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRCont
     if (fs::access(folder, fs::AccessMode::Write))
       return emitError(loc) << "cannot write '" << options.output << "': folder '" << folder << "' is not writable";
   }
+  if (options.target == "cuda" && (options.emit == "exe" || options.emit == "llvm"))
+    return emitError(loc) << "there is no --emit " << options.emit
+                          << " of --target cuda yet; --target emulated runs its kernels, --emit ptx prints them";
   if (options.emit == "import") {
     FailureOr<Compilation> compilation = loadModel(options, context);
     if (failed(compilation) || failed(checkOverwrites(options, *compilation, context)))
@@ -561,7 +562,7 @@ LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRCont
   if (options.emit == "mlir")
     return writeOutput(options.output, toText(module), context);
 
-  FailureOr<OwningOpRef<ModuleOp>> kernels = emitKernels(module, workersOf(options));
+  FailureOr<OwningOpRef<ModuleOp>> kernels = emitKernels(module);
   if (failed(kernels))
     return failure();
   if (options.emit == "kernels")
@@ -575,7 +576,7 @@ LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRCont
     FailureOr<std::string> text = emitPtx(kernels->get(), options.chip);
     return failed(text) ? failure() : writeOutput(options.output, *text, context);
   }
-  if (options.verify && failed(verifyGraphs(module, kernels->get(), cpu, workersOf(options))))
+  if (options.verify && failed(verifyGraphs(module, kernels->get(), cpu)))
     return failure();
 
   FailureOr<ProgramOptions> programOptions = programOptionsOf(*compilation);

@@ -200,7 +200,7 @@ LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addres
   for (Value value : op.getResults())
     add(value);
   if (auto workspace = op.getAttrOfType<DenseI64ArrayAttr>(ScrimpDialect::kWorkspace))
-    for (auto [offset, type] : llvm::zip_equal(workspace.asArrayRef(), getWorkspaceTypes(&op, options.workers)))
+    for (auto [offset, type] : llvm::zip_equal(workspace.asArrayRef(), getWorkspaceTypes(&op)))
       buffers.push_back(RangeAttr::get(op.getContext(), offset, bytesOf(type)));
   ArrayAttr bufferAttr = builder.getArrayAttr(buffers);
   if (kernel && kernel.getKernelFamily() == KernelFamily::Command) {
@@ -232,9 +232,13 @@ LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addres
     return op.emitError() << "has no code";
   if (kernels.insert(symbol.getValue()).second)
     CmdKernelOp::create(builder, module.getLoc(), symbol.getValue(), buffers.size());
+  int64_t none[3] = {};
+  auto shape = op.getAttrOfType<DenseI64ArrayAttr>(ScrimpDialect::kLaunch);
+  ArrayRef<int64_t> launch = shape ? shape.asArrayRef() : ArrayRef(none);
   CmdLaunchOp::create(commands, op.getLoc(), symbol.getValue(),
                       op.getAttrOfType<IntegerAttr>(ScrimpDialect::kUnits).getInt(),
-                      op.getAttrOfType<IntegerAttr>(ScrimpDialect::kGrain).getInt(), bufferAttr, seconds, reads);
+                      op.getAttrOfType<IntegerAttr>(ScrimpDialect::kGrain).getInt(), bufferAttr, seconds, reads,
+                      launch[0], launch[1], launch[2]);
   return success();
 }
 
@@ -346,9 +350,10 @@ FailureOr<OwningOpRef<ModuleOp>> CommandLowering::lower() {
   SmallVector<StringRef> features(options.cpu.features.begin(), options.cpu.features.end());
   auto program = CmdProgramOp::create(
       builder, loc, options.model, llvm::xxh3_64bits(text), number("arena_bytes"), number("alignment"),
-      options.optimizer, /*batch=*/1, /*tokens_per_sample=*/0, options.workers, /*weights_bytes=*/0,
+      options.optimizer, /*batch=*/1, /*tokens_per_sample=*/0, TargetAttr::of(module).getWorkers(), /*weights_bytes=*/0,
       /*eval_drops_partial=*/!evalMasks, module->getAttrOfType<ArrayAttr>(ScrimpDialect::kUnusedInputs),
-      builder.getStringAttr(options.cpu.name), builder.getStrArrayAttr(features), world);
+      builder.getStringAttr(options.cpu.name), builder.getStrArrayAttr(features), world,
+      stringifyTargetKind(TargetAttr::of(module).getKind()));
   builder.setInsertionPointToEnd(&program.getBody().emplaceBlock());
   for (auto segment : plan.getAs<ArrayAttr>("segments").getAsRange<DictionaryAttr>())
     CmdSegmentOp::create(builder, loc, segment.getAs<StringAttr>("name").getValue(),

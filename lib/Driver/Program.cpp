@@ -168,7 +168,7 @@ FailureOr<Offset<fb::Command>> ProgramWriter::writeCommand(Operation &op) {
     return command(fb::CommandBody::Launch,
                    fb::CreateLaunch(builder, kernelIndices.lookup(launch.getKernel()), ranges(launch.getBuffers()),
                                     launch.getUnits(), launch.getGrain(), location(op), secondsOf(launch.getSeconds()),
-                                    launch.getReads()));
+                                    launch.getReads(), launch.getGrid(), launch.getBlock(), launch.getShared()));
   if (auto call = dyn_cast<CmdCallOp>(op)) {
     auto ints = builder.CreateVector(call.getInts().data(), call.getInts().size());
     auto floats = builder.CreateVector(call.getFloats().data(), call.getFloats().size());
@@ -269,6 +269,9 @@ FailureOr<Program> ProgramWriter::write(CmdProgramOp op) {
   if (failed(writeAll(tables.getOps<CmdSegmentOp>())) || failed(writeAll(tables.getOps<CmdTensorOp>())) ||
       failed(writeAll(tables.getOps<CmdCarriedOp>())) || failed(writeAll(tables.getOps<CmdGraphOp>())))
     return failure();
+  FailureOr<fb::Target> target = enumOf(op, op.getTarget(), fb::EnumNameTarget);
+  if (failed(target))
+    return failure();
   program.storedBytes = op.getWeightsBytes();
   auto texts = [&](ArrayAttr names) {
     std::vector<std::string> strings;
@@ -284,7 +287,7 @@ FailureOr<Program> ProgramWriter::write(CmdProgramOp op) {
                         builder.CreateVector(kernels), builder.CreateVector(hyperparameters), text(op.getOptimizer()),
                         op.getBatch(), op.getTokensPerSample(), op.getWorkers(), op.getWeightsBytes(),
                         op.getEvalDropsPartial(), builder.CreateVector(carried), texts(op.getUnusedInputsAttr()),
-                        text(op.getCpu().value_or("")), texts(op.getCpuFeaturesAttr()), op.getWorld());
+                        text(op.getCpu().value_or("")), texts(op.getCpuFeaturesAttr()), op.getWorld(), *target);
   builder.Finish(root, fb::ProgramIdentifier());
   program.bytes.assign(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
   return std::move(program);

@@ -1,4 +1,4 @@
-// Map kernels assemble for two generations of GPU, in every element type; a reduction is left out.
+// Kernels assemble for two generations of GPU, in every element type.
 // REQUIRES: ptxas
 // RUN: scrimp-kernel-test --emit ptx --chip sm_80 %s > %t.80.ptx
 // RUN: %ptxas -arch=sm_80 -o %t.80.cubin %t.80.ptx

@@ -12,7 +12,6 @@ int main(int argc, char **argv) {
   app.add_option("--emit", options.emit, "Stop at a level: import, mlir, commands, kernels, llvm, ptx, exe")
       ->check(CLI::IsMember({"import", "mlir", "commands", "kernels", "llvm", "ptx", "exe"}))
       ->capture_default_str();
-  app.add_option("--target", options.target, "cpu")->check(CLI::IsMember({"cpu"}))->capture_default_str();
   app.add_option("--chip", options.chip, "The GPU of --emit ptx")->capture_default_str();
   app.add_flag("--verify", options.verify, "Run every kernel on random values and compare with the interpreter");
   CLI11_PARSE(app, argc, argv);

@@ -26,6 +26,7 @@ static double secondsSince(std::chrono::steady_clock::time_point start) {
 
 static LogicalResult formKernels(ModuleOp module, bool fuse) {
   PassManager pm(module.getContext());
+  pm.addPass(createExpandForTarget());
   FormKernelsOptions options;
   options.fuse = fuse;
   pm.addPass(createFormKernels(options));
@@ -34,7 +35,7 @@ static LogicalResult formKernels(ModuleOp module, bool fuse) {
 
 static LogicalResult verify(ModuleOp module, StringRef entry, const VerifyOptions &options,
                             SmallVectorImpl<HostTensor> &results) {
-  FailureOr<OwningOpRef<ModuleOp>> kernels = emitKernels(module, options.workers);
+  FailureOr<OwningOpRef<ModuleOp>> kernels = emitKernels(module);
   if (failed(kernels))
     return failure();
   auto function = module.lookupSymbol<func::FuncOp>(entry);
@@ -54,7 +55,8 @@ int main(int argc, char **argv) {
   static llvm::cl::opt<bool> quiet("no-compare-fusion", llvm::cl::desc("Skip the comparison with --fuse=0"));
   static llvm::cl::opt<double> ulps("ulps", llvm::cl::desc("Tolerance"), llvm::cl::init(16));
   static llvm::cl::opt<std::string> march("march", llvm::cl::desc("Processor"), llvm::cl::init("host"));
-  static llvm::cl::opt<int> workers("workers", llvm::cl::desc("Threads that workspaces serve"), llvm::cl::init(2));
+  static llvm::cl::opt<std::string> target("target", llvm::cl::desc("cpu, emulated or cuda"), llvm::cl::init("cpu"));
+  static llvm::cl::opt<int64_t> workers("workers", llvm::cl::desc("Threads that workspaces serve"), llvm::cl::init(2));
   static llvm::cl::opt<bool> time("time", llvm::cl::desc("Print how long compiling takes"));
   static llvm::cl::opt<Emit> emit(
       "emit", llvm::cl::desc("Print code instead of running it"), llvm::cl::init(Emit::None),
@@ -85,15 +87,18 @@ int main(int argc, char **argv) {
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   if (!module)
     return 1;
+  PassManager attach(&context);
+  attach.addPass(createAttachTarget({target, workers}));
+  if (failed(attach.run(*module)))
+    return 1;
   OwningOpRef<ModuleOp> unfused = module->clone();
   VerifyOptions options;
   options.cpu.cpu = march;
-  options.workers = workers;
   options.ulps = ulps;
   if (failed(formKernels(*module, fuse)))
     return 1;
   if (emit != Emit::None || time) {
-    FailureOr<OwningOpRef<ModuleOp>> kernels = emitKernels(*module, workers);
+    FailureOr<OwningOpRef<ModuleOp>> kernels = emitKernels(*module);
     if (failed(kernels))
       return 1;
     if (emit == Emit::Kernels) {

@@ -25,9 +25,8 @@ namespace mlir::scrimp {
 /// attribute `scrimp.map`: their outermost loop runs from %begin to %end, and its iterations are independent. Two
 /// kernels are the same if they differ in locations, names and discardable attributes only. Sets on every kernel op
 /// `scrimp.symbol`, `scrimp.units` (0: nothing to compute) and `scrimp.grain`, the units that one thread should take at
-/// a time at least. `workers` is the most threads that will run the program; it sizes workspaces. Fails after an error
-/// at the kernel.
-FailureOr<OwningOpRef<ModuleOp>> emitKernels(ModuleOp module, int64_t workers = 1);
+/// a time at least; on a device `scrimp.launch`. Fails after an error at the kernel.
+FailureOr<OwningOpRef<ModuleOp>> emitKernels(ModuleOp module);
 
 /// The processor to compile for. `cpu` is a name LLVM knows, "host", or "baseline": x86-64-v2 (or generic elsewhere).
 /// `features` are added to the processor's ("+avx2,-fma").
@@ -53,7 +52,7 @@ llvm::Expected<Processor> describeProcessor(const CpuOptions &options);
 /// products and sums.
 FailureOr<OwningOpRef<ModuleOp>> lowerKernelsToLLVM(ModuleOp kernels, bool hasFma);
 
-/// The same as an optimised LLVM module for `target`.
+/// The same as an optimised LLVM module for `target`; of kernels for a device the code of an emulated one.
 FailureOr<std::unique_ptr<llvm::Module>> translateKernels(ModuleOp kernels, llvm::TargetMachine &target,
                                                           llvm::LLVMContext &context);
 
@@ -64,8 +63,8 @@ FailureOr<std::string> compileKernels(ModuleOp kernels, const CpuOptions &option
 /// compileKernels into a file. Nothing is left at `path` on failure.
 LogicalResult compileToObject(ModuleOp kernels, const CpuOptions &options, llvm::StringRef path);
 
-/// PTX for the map kernels among `kernels` (others are left out), for a chip such as "sm_90a": an entry k<N> with the
-/// same parameters, whose threads share the units [begin, end). Fails after an error if code would call a function that
+/// PTX for a chip such as "sm_90a": for each kernel an entry k<N> with the same parameters, whose threads share the units
+/// [begin, end). Fails after an error if code would call a function that
 /// PTX does not define: libdevice is linked from the CUDA toolkit at $CUDA_HOME or /usr/local/cuda.
 FailureOr<std::string> emitPtx(ModuleOp kernels, llvm::StringRef chip);
 

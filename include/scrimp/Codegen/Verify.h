@@ -12,7 +12,6 @@ namespace mlir::scrimp {
 
 struct VerifyOptions {
   CpuOptions cpu;
-  int64_t workers = 1;
   /// Tolerance in units of the element type's rounding error, for |expected| plus the result's largest magnitude.
   double ulps = 16;
 };

@@ -35,8 +35,8 @@ static void forEachRange(const flatbuffers::Vector<flatbuffers::Offset<Command>>
 }
 
 Executor::Executor(const Program *program, const Graph *graph, const scrimp_kernel *kernels, char *arena,
-                   ThreadPool &pool, Communicator &communicator)
-    : arena(arena), pool(pool), communicator(communicator) {
+                   Device &device, Communicator &communicator)
+    : arena(arena), device(device), communicator(communicator) {
   size_t count = 0;
   forEachRange(graph->commands(), [&](const Range *) { ++count; });
   // Spans into these vectors are kept: they must not grow again.
@@ -62,11 +62,17 @@ void Executor::prepare(const Program *program, const Commands *list, const scrim
     prepared.source = command;
     if (const Launch *launch = command->body_as_Launch()) {
       prepared.kind = Kind::launch;
-      prepared.kernel = kernels[launch->kernel()];
-      prepared.units = launch->units();
-      prepared.grain = launch->grain();
       for (const Range *range : items(launch->buffers()))
         addPointer(range);
+      size_t size = pointers.size() - prepared.firstPointer;
+      prepared.launch = {kernels[launch->kernel()],
+                         {pointers.data() + prepared.firstPointer, size},
+                         {lengths.data() + prepared.firstPointer, size},
+                         launch->units(),
+                         launch->grain(),
+                         launch->grid(),
+                         launch->block(),
+                         textOf(launch->location())};
     } else if (const Call *call = command->body_as_Call()) {
       prepared.kind = Kind::call;
       prepared.function = findLibraryFunction(textOf(call->function()));
@@ -155,19 +161,14 @@ Status Executor::check(const CheckFinite *check) {
 }
 
 /// A launch, a call or a copy.
-void Executor::compute(const Command &command) {
-  char *const *buffers = pointers.data() + command.firstPointer;
-  if (command.kind == Kind::call) {
-    command.function->run(command.arguments, pool);
-  } else if (command.kind == Kind::launch) {
-    auto body = [&](int64_t begin, int64_t end, int) { command.kernel(buffers, begin, end); };
-    pool.parallelFor(command.units, command.grain, body);
-  } else {
-    auto body = [&](int64_t begin, int64_t end, int) {
-      memcpy(buffers[0] + begin, buffers[1] + begin, static_cast<size_t>(end - begin));
-    };
-    pool.parallelFor(command.units, 1 << 18, body);
-  }
+Status Executor::compute(const Command &command) {
+  if (command.kind == Kind::launch)
+    return device.launch(command.launch);
+  if (command.kind == Kind::call)
+    device.call(*command.function, command.arguments);
+  else
+    device.copy(pointers[command.firstPointer], pointers[command.firstPointer + 1], command.units);
+  return Status::ok();
 }
 
 void Executor::startProfile() { measured.resize(commands.size()); }
@@ -230,8 +231,9 @@ Status Executor::run(size_t first, size_t last) {
     case Kind::launch:
     case Kind::call:
     case Kind::copy:
-      compute(command);
-      status = communicator.progress();
+      status = compute(command);
+      if (!status.failed())
+        status = communicator.progress();
       break;
     case Kind::collective:
     case Kind::wait:

@@ -229,6 +229,10 @@ Status Trainer::allocate() {
   if (Status status = checkBlas(program); status.failed())
     return status;
   pool.emplace(options.threads);
+  Result<std::unique_ptr<Device>> opened = openDevice(program, *pool);
+  if (opened.failed())
+    return opened.status();
+  device = std::move(*opened);
   if (Status status = arena.allocate(program->arena_bytes(), program->alignment()); status.failed())
     return status;
   InitialTensors which = checkpoint                 ? InitialTensors::constants
@@ -254,13 +258,13 @@ Status Trainer::allocate() {
     return Status::error("--data: %s", status.message().c_str());
 
   const Graph *train = findGraph(program, "train");
-  trainGraph.emplace(program, train, image.kernels, arena.base(), *pool, communicator);
+  trainGraph.emplace(program, train, image.kernels, arena.base(), *device, communicator);
   lossOutput = findOutput(train, "loss");
   normOutput = findOutput(train, "grad_norm");
   updatesWait = train->updates_wait();
   noteFiniteWeights();
   if (evalData)
-    evalGraph.emplace(program, evalProgram, image.kernels, arena.base(), *pool, communicator);
+    evalGraph.emplace(program, evalProgram, image.kernels, arena.base(), *device, communicator);
   for (const Scalar *scalar : items(program->scalars()))
     scalars.push_back({scalarIndex(textOf(scalar->name())), scalar->dtype(), arena.base() + scalar->offset()});
 

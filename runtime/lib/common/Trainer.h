@@ -108,6 +108,7 @@ private:
   Arena arena;
   CarriedTensors carried;
   std::optional<ThreadPool> pool;
+  std::unique_ptr<Device> device;
   std::optional<Executor> trainGraph, evalGraph;
   const program::Output *lossOutput = nullptr, *normOutput = nullptr;
   const program::Graph *evalProgram = nullptr;

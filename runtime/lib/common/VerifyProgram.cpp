@@ -391,6 +391,12 @@ private:
     if (kernel->buffers() != items(launch->buffers()).size())
       fail("kernel '%.*s' takes %u buffers, a launch gives it %zu", (int)symbol.size(), symbol.data(),
            kernel->buffers(), items(launch->buffers()).size());
+    bool isDevice = program->target() != Target::cpu;
+    constexpr uint32_t mostBlocks = 0x7fffffff, mostThreads = 1024; // of every CUDA device
+    if (isDevice ? !launch->grid() || launch->grid() > mostBlocks || !launch->block() || launch->block() > mostThreads
+                 : launch->grid() || launch->block() || launch->shared())
+      fail("launch of kernel %u as %u blocks of %u threads on %s", launch->kernel(), launch->grid(), launch->block(),
+           EnumNameTarget(program->target()));
     if (launch->units() < 0 || launch->grain() < 1)
       fail("kernel '%.*s' is launched for %lld units in steps of %lld", (int)symbol.size(), symbol.data(),
            (long long)launch->units(), (long long)launch->grain());

@@ -246,8 +246,13 @@ protected:
     ASSERT_TRUE(succeeded(verify(*graph))) << "seed " << seed;
     if (isLong()) // should the compiler crash
       write(*graph, llvm::formatv("random-graph-{0}.mlir", type));
+    std::vector<std::string> all;
     for (const Combination &combination : combinations) {
-      std::string options = textOf(combination) + (compiled ? " workers=2" : "");
+      all.push_back(textOf(combination) + (compiled ? " workers=2" : ""));
+      if (compiled)
+        all.push_back(all.back() + " target=emulated");
+    }
+    for (const std::string &options : all) {
       if (isLong())
         llvm::errs() << "seed " << seed << " " << options << "\r";
       Outcome outcome = check(*graph, options, seed, compiled);

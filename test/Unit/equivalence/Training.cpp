@@ -370,14 +370,13 @@ FailureOr<Learned> mlir::scrimp::execute(ModuleOp module, const std::string &opt
   MLIRContext *context = module.getContext();
   Location loc = module.getLoc();
   auto workers = static_cast<int>(parsePipeline(options)->workers); // what scratch was planned for
-  FailureOr<OwningOpRef<ModuleOp>> kernels = emitKernels(module, workers);
+  FailureOr<OwningOpRef<ModuleOp>> kernels = emitKernels(module);
   if (failed(kernels))
     return failure();
   FailureOr<LoadedKernels> loaded = LoadedKernels::load(kernels->get(), CpuOptions());
   if (failed(loaded))
     return failure();
   ProgramOptions programOptions;
-  programOptions.workers = workers;
   programOptions.optimizer = parsePipeline(options)->optimizer;
   programOptions.cpu = cantFail(describeProcessor(CpuOptions()));
   FailureOr<OwningOpRef<ModuleOp>> commands = lowerToCommands(module, programOptions);
@@ -429,7 +428,10 @@ FailureOr<Learned> mlir::scrimp::execute(ModuleOp module, const std::string &opt
   rt::ThreadPool pool(workers);
   const ::scrimp::program::Graph *graph = rt::findGraph(image, "train");
   std::unique_ptr<rt::Communicator> alone = rt::makeSelfCommunicator();
-  rt::Executor executor(image, graph, functions.data(), arena.base(), pool, *alone);
+  rt::Result<std::unique_ptr<rt::Device>> device = rt::openDevice(image, pool);
+  if (device.failed())
+    return emitError(loc) << device.status().message();
+  rt::Executor executor(image, graph, functions.data(), arena.base(), **device, *alone);
   Learned learned;
   for (int step = 1; step <= steps; ++step) {
     llvm::StringMap<unsigned> inputs;

@@ -89,7 +89,8 @@ struct ExecutorTest : testing::Test {
     auto program = verifyProgram({builder.GetBufferPointer(), builder.GetSize(), kernels, 1, "", {}});
     ASSERT_FALSE(program.failed()) << program.status().message();
     ThreadPool pool(1);
-    Executor executor(*program, (*program)->graphs()->Get(0), kernels, reinterpret_cast<char *>(arena), pool,
+    std::unique_ptr<Device> device = makeCpuDevice(pool);
+    Executor executor(*program, (*program)->graphs()->Get(0), kernels, reinterpret_cast<char *>(arena), *device,
                       communicator);
     EXPECT_FALSE(executor.run().failed());
     EXPECT_FALSE(executor.run().failed());
@@ -204,7 +205,8 @@ TEST_F(ExecutorTest, WhatOneRankChecksStopsAll) {
     alignas(64) int64_t mine[8] = {rank + 1};
     double value = rank ? NAN : 1;
     memcpy(&mine[2], &value, 8);
-    Executor executor(*program, (*program)->graphs()->Get(0), nullptr, reinterpret_cast<char *>(mine), pool,
+    std::unique_ptr<Device> device = makeCpuDevice(pool);
+    Executor executor(*program, (*program)->graphs()->Get(0), nullptr, reinterpret_cast<char *>(mine), *device,
                       *communicator);
     auto failed = executor.run();
     ASSERT_FALSE(failed.failed()) << failed.status().message();

@@ -95,6 +95,8 @@ TEST(Program, RefusesEachKindOfFault) {
       {[=](auto &t) { launch(t).kernel = 8; }, "launch of kernel 8 of 8"},
       {[=](auto &t) { launch(t).buffers.pop_back(); }, "kernel 'loss' takes 6 buffers, a launch gives it 5"},
       {[=](auto &t) { launch(t).grain = 0; }, "kernel 'loss' is launched for 1 units in steps of 0"},
+      {[=](auto &t) { launch(t).block = 8; }, "launch of kernel 0 as 0 blocks of 8 threads on cpu"},
+      {[=](auto &t) { t.table.target = Target::emulated; }, "launch of kernel 0 as 0 blocks of 0 threads on emulated"},
       {[=](auto &t) { *launch(t).buffers[2] = makeRange(UINT64_MAX, 2); }, "buffer 2 of loss lies outside the arena"},
       {[=](auto &t) { train(t).commands[1]->body.AsCheckFinite()->offset = t.table.arena_bytes; },
        "check of 'loss' lies outside the arena"},

@@ -5,7 +5,7 @@
 #define SCRIMP_RUNTIME_EXECUTOR_H
 
 #include "scrimp/runtime/Communicator.h"
-#include "scrimp/runtime/Library.h"
+#include "scrimp/runtime/Device.h"
 #include "scrimp/runtime/Program.h"
 #include "scrimp/runtime/Trace.h"
 #include <memory>
@@ -22,11 +22,11 @@ struct CommandTiming {
 };
 
 /// A graph of a verified program, bound to an arena and to this process' rank. Refers to the program, the arena, the
-/// pool and the communicator, which outlive it.
+/// device and the communicator, which outlive it.
 class Executor {
 public:
   Executor(const program::Program *program, const program::Graph *graph, const scrimp_kernel *kernels, char *arena,
-           ThreadPool &pool, Communicator &communicator);
+           Device &device, Communicator &communicator);
 
   /// Runs the commands in order. The check that met a number that is not finite, on this rank or another, after which
   /// the rest was left out on all ranks; null if all went well. Nothing is under way afterwards. Fails where the
@@ -50,11 +50,11 @@ private:
   using Commands = flatbuffers::Vector<flatbuffers::Offset<program::Command>>;
   struct Command {
     Kind kind = Kind::check;
-    scrimp_kernel kernel = nullptr;
+    LaunchCall launch;
     const LibraryFunction *function = nullptr;
     size_t firstPointer = 0;            // into `pointers`. launch, call: buffers; copy: target, source; repeat: index;
                                         // conditional: condition; collective: source, target
-    int64_t units = 0, grain = 0;       // launch; copy: bytes; repeat: how often
+    int64_t units = 0;                  // copy: bytes; repeat: how often
     size_t end = 0;                     // repeat, conditional: where in `commands` theirs end
     size_t firstMove = 0, lastMove = 0; // repeat: into `moves`
     LibraryArguments arguments;
@@ -77,7 +77,7 @@ private:
   void prepare(const program::Program *program, const Commands *list, const scrimp_kernel *kernels);
   void addPointer(const program::Range *range);
   Status run(size_t first, size_t last);
-  void compute(const Command &command);
+  Status compute(const Command &command);
   Trace::Index openSpan(const Command &command);
   Status communicate(const Command &command);
   Status check(const program::CheckFinite *check);
@@ -85,7 +85,7 @@ private:
   void move(const Command &repeat, int64_t iterations);
 
   char *arena;
-  ThreadPool &pool;
+  Device &device;
   Communicator &communicator;
   std::vector<Command> commands;  // a repeat's or conditional's follow it
   std::vector<Measured> measured; // by command; empty: nothing is measured

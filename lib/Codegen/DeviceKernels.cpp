@@ -1,0 +1,138 @@
+// The same loops as on a CPU, each unit taken by one thread of a grid.
+#include "DeviceKernels.h"
+#include "LowerKernels.h"
+
+#include "scrimp/Codegen/Kernels.h"
+#include "scrimp/Dialect/Scrimp.h"
+
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/GPU/Transforms/Passes.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/InitAllExtensions.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVM/NVVM/Target.h"
+#include "mlir/Target/LLVMIR/Dialect/All.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+/// A kernel entry with `function`'s body, in which thread t of n takes units begin + t, begin + t + n, ...
+static void buildEntry(OpBuilder &builder, func::FuncOp function) {
+  Location loc = function.getLoc();
+  auto entry = gpu::GPUFuncOp::create(builder, loc, function.getName(), function.getFunctionType());
+  entry->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), builder.getUnitAttr());
+  IRMapping mapping;
+  mapping.map(function.getArguments(), entry.getArguments());
+  OpBuilder body = OpBuilder::atBlockBegin(&entry.getBody().front());
+  for (Operation &op : function.getBody().front().without_terminator())
+    body.clone(op, mapping);
+  gpu::ReturnOp::create(body, loc);
+  Value begin = entry.getArgument(entry.getNumArguments() - 2);
+  for (auto loop : llvm::make_early_inc_range(entry.getBody().front().getOps<scf::ForOp>())) {
+    if (loop.getLowerBound() != begin)
+      continue;
+    body.setInsertionPoint(loop);
+    Value size = gpu::BlockDimOp::create(body, loc, gpu::Dimension::x);
+    Value block = gpu::BlockIdOp::create(body, loc, gpu::Dimension::x);
+    Value thread = gpu::ThreadIdOp::create(body, loc, gpu::Dimension::x);
+    Value blocks = gpu::GridDimOp::create(body, loc, gpu::Dimension::x);
+    Value offset = arith::AddIOp::create(body, loc, arith::MulIOp::create(body, loc, block, size), thread);
+    loop.setLowerBound(arith::AddIOp::create(body, loc, begin, offset));
+    loop.setStep(arith::MulIOp::create(body, loc, blocks, size));
+  }
+}
+
+namespace {
+/// What the device computes exactly by an instruction: by way of libdevice a square root would be approximate. As calls,
+/// for upstream's conversion gives the intrinsics themselves to libdevice.
+template <typename Math> struct ToIntrinsic : OpRewritePattern<Math> {
+  ToIntrinsic(MLIRContext *context, StringRef name) : OpRewritePattern<Math>(context), name(name) {}
+
+  LogicalResult matchAndRewrite(Math op, PatternRewriter &rewriter) const override {
+    if (!isa<Float32Type, Float64Type>(op.getType()))
+      return rewriter.notifyMatchFailure(op, "neither f32 nor f64");
+    auto intrinsic = rewriter.getStringAttr("llvm." + name + (op.getType().isF32() ? ".f32" : ".f64"));
+    rewriter.replaceOpWithNewOp<LLVM::CallIntrinsicOp>(op, op.getType(), intrinsic, op->getOperands());
+    return success();
+  }
+
+  StringRef name;
+};
+
+struct ExactMath : PassWrapper<ExactMath, OperationPass<>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExactMath)
+
+  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<LLVM::LLVMDialect>(); }
+
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    MLIRContext *context = &getContext();
+    patterns.add<ToIntrinsic<math::SqrtOp>>(context, "sqrt");
+    patterns.add<ToIntrinsic<math::AbsFOp>>(context, "fabs");
+    patterns.add<ToIntrinsic<math::FloorOp>>(context, "floor");
+    patterns.add<ToIntrinsic<math::CeilOp>>(context, "ceil");
+    patterns.add<ToIntrinsic<math::RoundEvenOp>>(context, "roundeven");
+    patterns.add<ToIntrinsic<math::CopySignOp>>(context, "copysign");
+    patterns.add<ToIntrinsic<math::FmaOp>>(context, "fma");
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::lowerKernelsToDevice(ModuleOp kernels, StringRef chip) {
+  MLIRContext *context = kernels.getContext();
+  DialectRegistry registry;
+  registerCodegenDialects(registry);
+  registry.insert<gpu::GPUDialect, NVVM::NVVMDialect>();
+  registerAllExtensions(registry);
+  registerAllGPUToLLVMIRTranslations(registry);
+  NVVM::registerNVVMTargetInterfaceExternalModels(registry);
+  context->appendDialectRegistry(registry);
+  context->loadDialect<gpu::GPUDialect, NVVM::NVVMDialect, LLVM::LLVMDialect>();
+
+  OwningOpRef<ModuleOp> module = ModuleOp::create(kernels.getLoc());
+  (*module)->setAttr(gpu::GPUDialect::getContainerModuleAttrName(), UnitAttr::get(context));
+  OpBuilder builder = OpBuilder::atBlockBegin(module->getBody());
+  auto gpuModule = gpu::GPUModuleOp::create(builder, kernels.getLoc(), "scrimp_kernels");
+  builder.setInsertionPointToStart(gpuModule.getBody());
+  for (auto function : kernels.getOps<func::FuncOp>())
+    buildEntry(builder, function);
+
+  PassManager pm(context);
+  GpuNVVMAttachTargetOptions target;
+  target.chip = chip.str();
+  target.optLevel = 3;
+  pm.addPass(createGpuNVVMAttachTarget(target));
+  OpPassManager &inside = pm.nest<gpu::GPUModuleOp>();
+  inside.addPass(createExpandMathPass(/*hasFma=*/true, /*hasLibm=*/false));
+  inside.addPass(createExpandBFloat16Pass());
+  inside.addPass(std::make_unique<ExactMath>());
+  arith::ArithEmulateUnsupportedFloatsOptions emulate;
+  emulate.sourceTypeStrs = {"bf16"};
+  emulate.targetTypeStr = "f32";
+  inside.addPass(arith::createArithEmulateUnsupportedFloats(emulate));
+  arith::ArithExpandOpsPassOptions expand;
+  expand.includeBf16 = true;
+  inside.addPass(arith::createArithExpandOpsPass(expand));
+  inside.addPass(createSCFToControlFlowPass());
+  ConvertGpuOpsToNVVMOpsOptions convert;
+  convert.useBarePtrCallConv = true;
+  inside.addPass(createConvertGpuOpsToNVVMOps(convert));
+  inside.addPass(createConvertToLLVMPass());
+  inside.addPass(createCanonicalizerPass());
+  inside.addPass(createCSEPass());
+  inside.addPass(createReconcileUnrealizedCastsPass());
+  if (failed(pm.run(*module)))
+    return failure();
+  return module;
+}

@@ -1,0 +1,107 @@
+// What every device does, and what an emulated one finds in a kernel that goes where it may not. The kernels are
+// written as the compiler writes them for an emulated device.
+#include "scrimp/runtime/Device.h"
+#include "scrimp/runtime/Emulated.h"
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <gtest/gtest.h>
+
+using namespace scrimp::runtime;
+
+extern "C" {
+char *scrimp_emulated_access(char *address, int64_t bytes, int32_t align, int32_t isStore);
+int32_t scrimp_emulated_read_ptx_sreg_tid_x();
+int32_t scrimp_emulated_read_ptx_sreg_ctaid_x();
+int32_t scrimp_emulated_read_ptx_sreg_ntid_x();
+int32_t scrimp_emulated_read_ptx_sreg_nctaid_x();
+}
+
+namespace {
+
+using Loop = void (*)(char *const *buffers, int64_t unit);
+
+/// Units begin + t, begin + t + n, ... of thread t of n; alone, and so on a CPU, there is one.
+template <Loop loop> void kernel(char *const *buffers, int64_t begin, int64_t end) {
+  int64_t threads = scrimp_emulated_read_ptx_sreg_ntid_x(), blocks = scrimp_emulated_read_ptx_sreg_nctaid_x();
+  int64_t thread = scrimp_emulated_read_ptx_sreg_ctaid_x() * threads + scrimp_emulated_read_ptx_sreg_tid_x();
+  for (int64_t unit = begin + thread; unit < end; unit += threads * blocks)
+    loop(buffers, unit);
+}
+
+float *at(char *buffer, int64_t index, bool isStore) {
+  return reinterpret_cast<float *>(scrimp_emulated_access(buffer + 4 * index, 4, 4, isStore));
+}
+
+void twice(char *const *buffers, int64_t unit) { *at(buffers[1], unit, true) = 2 * *at(buffers[0], unit, false); }
+void shifted(char *const *buffers, int64_t unit) { *at(buffers[1], unit, true) = *at(buffers[0], unit + 1, false); }
+void before(char *const *buffers, int64_t unit) { *at(buffers[1], unit - 2, true) = 7; }
+void askew(char *const *buffers, int64_t) { scrimp_emulated_access(buffers[0] + 4, 8, 8, false); }
+std::atomic<int64_t> last;
+void who(char *const *, int64_t unit) { last = unit; }
+
+struct Buffers {
+  explicit Buffers(size_t count) : input(count), output(count, 0) {
+    for (size_t i = 0; i < count; ++i)
+      input[i] = static_cast<float>(i);
+  }
+  LaunchCall call(scrimp_kernel kernel, uint32_t grid, uint32_t block) {
+    return {kernel, pointers, bytes, static_cast<int64_t>(input.size()), 1, grid, block, "layer.0"};
+  }
+  std::vector<float> input, output;
+  char *pointers[2] = {reinterpret_cast<char *>(input.data()), reinterpret_cast<char *>(output.data())};
+  uint64_t bytes[2] = {4 * input.size(), 4 * output.size()};
+};
+
+TEST(Devices, RunWhatTheyAreGivenInOrder) {
+  ThreadPool pool(2);
+  for (const std::unique_ptr<Device> &device : {makeCpuDevice(pool), makeEmulatedDevice(pool)})
+    for (uint32_t grid : {1u, 3u, 64u}) {
+      Buffers buffers(1000);
+      ASSERT_FALSE(device->launch(buffers.call(kernel<twice>, grid, 32)).failed()) << device->name();
+      device->copy(buffers.pointers[0], buffers.pointers[1], 4000);
+      ASSERT_FALSE(device->launch(buffers.call(kernel<twice>, grid, 7)).failed()) << device->name();
+      for (size_t i = 0; i < 1000; ++i)
+        ASSERT_EQ(buffers.output[i], 4.0f * static_cast<float>(i)) << device->name() << " " << grid;
+    }
+}
+
+TEST(EmulatedDevice, NamesTheKernelThatGoesBeyondABuffer) {
+  ThreadPool pool(1);
+  std::unique_ptr<Device> device = makeEmulatedDevice(pool);
+  Buffers buffers(10);
+  Status status = device->launch(buffers.call(kernel<shifted>, 2, 3));
+  EXPECT_EQ(status.message(), "the kernel of 'layer.0': thread 0 of block 1 reads 4 bytes at byte 40 of buffer 0, which "
+                              "has 40");
+  EXPECT_EQ(buffers.output[8], 9) << "accesses inside are made";
+  EXPECT_EQ(buffers.output[9], 0) << "others give 0";
+  status = device->launch(buffers.call(kernel<before>, 1, 1));
+  EXPECT_EQ(status.message(), "the kernel of 'layer.0': thread 0 of block 0 writes 4 bytes at byte -8 of buffer 1, which "
+                              "has 40");
+}
+
+TEST(EmulatedDevice, NamesTheKernelWhoseAccessIsNotAligned) {
+  ThreadPool pool(1);
+  alignas(8) char bytes[16] = {};
+  char *pointers[] = {bytes};
+  uint64_t lengths[] = {16};
+  Status status = makeEmulatedDevice(pool)->launch({kernel<askew>, pointers, lengths, 1, 1, 1, 1, "x"});
+  EXPECT_EQ(status.message(), "the kernel of 'x': thread 0 of block 0 reads 8 bytes at byte 4 of buffer 0, which has 16, "
+                              "not aligned to 8");
+}
+
+TEST(EmulatedDevice, ChecksNothingOutsideOfALaunch) {
+  float value = 3;
+  EXPECT_EQ(at(reinterpret_cast<char *>(&value), 0, false), &value);
+  EXPECT_EQ(scrimp_emulated_read_ptx_sreg_nctaid_x(), 1);
+}
+
+TEST(EmulatedDevice, EveryThreadOfEveryBlockRuns) {
+  EmulatedLaunch launch{kernel<who>, {}, {}, 12, 4, 3};
+  EXPECT_EQ(runEmulatedBlocks(launch, 0, 3), "");
+  EXPECT_EQ(last, 8); // threads in order: the last of block 2
+  EXPECT_EQ(runEmulatedBlocks(launch, 3, 4), "");
+  EXPECT_EQ(last, 11);
+}
+
+} // namespace
