@@ -151,7 +151,7 @@ def checkpoints(folder):
         folder,
         [adam, "--steps", "4", "--resume", folder / "save", *data],
         "adam: error: --resume: the checkpoint was made with the optimizer adamw, this executable has adam; to start "
-        "anew with these weights, give --init-from FOLDER/save/step-000002/model.safetensors instead of --resume",
+        "anew with these weights, give --init-from FOLDER/save/step-000002 instead of --resume",
     )
     (folder / "empty").mkdir()
     expect(
@@ -190,7 +190,7 @@ def checkpoints(folder):
             expect(
                 folder,
                 resume(broken),
-                f"train: error: --resume: 'FOLDER/{name}-{damage}/{file}' is {problem}; resume from another checkpoint",
+                f"train: error: --resume: 'FOLDER/{name}-{damage}/{file}' is {problem}; take another checkpoint",
             )
     shutil.copytree(harness.newest(folder / "save"), folder / "lacks")
     (folder / "lacks" / "optimizer.safetensors").unlink()

@@ -37,7 +37,7 @@ static Result<std::string> findFolder(const std::string &path) {
   }
   std::string name = latest->substr(0, latest->find('\n'));
   if (name.empty() || name.find('/') != std::string::npos || !fs::is_directory(path + "/" + name, error))
-    return Status::error("'%s/latest' names '%s', which is not there; give --resume one of the folder's checkpoints",
+    return Status::error("'%s/latest' names '%s', which is not there; name one of the folder's checkpoints",
                          path.c_str(), name.c_str());
   return path + "/" + name;
 }
@@ -126,7 +126,7 @@ Result<CheckpointOnDisk> openCheckpoint(const std::string &path) {
   if (text.failed())
     return text.status();
   json whole = json::parse(*text, nullptr, false);
-  auto damaged = [&] { return Status::error("'%s' is damaged; resume from another checkpoint", file.c_str()); };
+  auto damaged = [&] { return Status::error("'%s' is damaged; take another checkpoint", file.c_str()); };
   if (!whole.is_object() || !whole.contains("state") || !whole["state"].is_object() || !whole.contains("xxh64") ||
       !whole["xxh64"].is_string())
     return damaged();
@@ -194,15 +194,15 @@ Result<CheckpointOnDisk> openCheckpoint(const std::string &path) {
     }
   }
   if (read.missing)
-    return Status::error("'%s' lacks a valid '%s'; resume from another checkpoint", file.c_str(), read.missing);
+    return Status::error("'%s' lacks a valid '%s'; take another checkpoint", file.c_str(), read.missing);
   return result;
 }
 
 static Status checkFile(const File &file, const CheckpointOnDisk::FileInfo &info) {
   if (file.bytes() != info.bytes)
-    return Status::error("'%s' is %s: it has %llu bytes, expected %llu; resume from another checkpoint",
-                         file.path().c_str(), file.bytes() < info.bytes ? "truncated" : "too long",
-                         (unsigned long long)file.bytes(), (unsigned long long)info.bytes);
+    return Status::error("'%s' is %s: it has %llu bytes, expected %llu; take another checkpoint", file.path().c_str(),
+                         file.bytes() < info.bytes ? "truncated" : "too long", (unsigned long long)file.bytes(),
+                         (unsigned long long)info.bytes);
   std::vector<char> buffer(ioBufferBytes);
   Hash64 hash;
   for (uint64_t at = 0; at < file.bytes(); at += ioBufferBytes) {
@@ -212,16 +212,16 @@ static Status checkFile(const File &file, const CheckpointOnDisk::FileInfo &info
     hash.update(buffer.data(), part);
   }
   if (hashText(hash.digest()) != info.hash)
-    return Status::error("'%s' is damaged: its hash is %s, expected %s; resume from another checkpoint",
-                         file.path().c_str(), hashText(hash.digest()).c_str(), info.hash.c_str());
+    return Status::error("'%s' is damaged: its hash is %s, expected %s; take another checkpoint", file.path().c_str(),
+                         hashText(hash.digest()).c_str(), info.hash.c_str());
   return Status::ok();
 }
 
-Status CheckpointOnDisk::checkFiles(int reader, int readers) const {
+Status CheckpointOnDisk::checkFiles(int reader, int readers, bool withStates) const {
   int number = 0;
   for (const Tensors *tensors : {&model, &states})
     for (const std::string &name : tensors->files) {
-      if (number++ % readers != reader)
+      if ((tensors == &states && !withStates) || number++ % readers != reader)
         continue;
       Result<File> file = File::open(folder + "/" + name);
       if (file.failed())

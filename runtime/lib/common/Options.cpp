@@ -120,9 +120,11 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
   app.add_option("--keep", options.keep, "checkpoints to keep (default all)");
   app.add_option("--resume", options.resume, "checkpoint, or folder of checkpoints, to continue from")
       ->type_name("DIR");
-  app.add_option("--init-from", options.initFrom, "initial weights: w.safetensors or model.safetensors.index.json")
-      ->type_name("FILE");
-  app.add_option("--init-rename", initRename, "names in --init-from's file that begin with FROM begin with TO instead")
+  app.add_option(
+         "--init-from", options.initFrom,
+         "initial weights: w.safetensors, model.safetensors.index.json, or a checkpoint's folder, whoever saved it")
+      ->type_name("PATH");
+  app.add_option("--init-rename", initRename, "names in --init-from's files that begin with FROM begin with TO instead")
       ->type_name("FROM=TO");
   app.add_option("--metrics", options.metrics,
                  "file of JSON lines, one object a step; {rank} in its name: one of each rank")
@@ -236,7 +238,7 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
   if (!initRename.empty() && !options.initRename.parse(initRename))
     return Status::error("--init-rename is '%s', expected FROM=TO, one of which may be empty", initRename.c_str());
   if (!initRename.empty() && options.initFrom.empty())
-    return Status::error("--init-rename needs --init-from FILE");
+    return Status::error("--init-rename needs --init-from PATH");
   if (!options.resume.empty() && !options.initFrom.empty())
     return Status::error("--resume and --init-from both give the weights; give one");
   return options;

@@ -33,11 +33,8 @@ static Status checkMemoryLimits(const Program *program, uint64_t communicationBy
 /// A resumed run goes on as the saved one would have: its flags hold unless given anew, and what would silently change
 /// the order of samples is refused.
 Status Trainer::mergeResumedState(const RunState &saved) {
-  std::string weights = checkpoint->model.files.size() == 1
-                            ? checkpoint->folder + "/" + checkpoint->model.files.front()
-                            : "what scrimp-checkpoint export makes of " + checkpoint->folder;
   std::string advice =
-      format("to start anew with these weights, give --init-from %s instead of --resume", weights.c_str());
+      format("to start anew with these weights, give --init-from %s instead of --resume", checkpoint->folder.c_str());
   if (checkpoint->optimizer != textOf(program->optimizer()))
     return Status::error("the checkpoint was made with the optimizer %s, this executable has %s; %s",
                          checkpoint->optimizer.c_str(), std::string(textOf(program->optimizer())).c_str(),

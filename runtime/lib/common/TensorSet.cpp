@@ -35,7 +35,7 @@ Status TensorSet::openPart(OpenPart &part) {
   if (file.failed())
     return file.status();
   if (part.bytes && file->bytes() != *part.bytes)
-    return Status::error("'%s' is %s: it has %llu bytes, expected %llu; resume from another checkpoint",
+    return Status::error("'%s' is %s: it has %llu bytes, expected %llu; take another checkpoint",
                          part.path.c_str(), file->bytes() < *part.bytes ? "truncated" : "too long",
                          (unsigned long long)file->bytes(), (unsigned long long)*part.bytes);
   if (!part.isKnown) {

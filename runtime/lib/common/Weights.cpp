@@ -1,12 +1,13 @@
 // First values of tensors.
 #include "scrimp/runtime/Weights.h"
+#include "scrimp/runtime/Checkpoint.h"
 #include "scrimp/runtime/Json.h"
 #include "scrimp/runtime/Random.h"
-#include "scrimp/runtime/TensorFile.h"
-#include "scrimp/runtime/TensorPart.h"
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace scrimp::runtime {
 
@@ -136,58 +137,100 @@ static std::string firstNames(const std::vector<std::string> &names) {
   return names.size() > 8 ? text + format(" and %zu more", names.size() - 8) : text;
 }
 
+namespace {
+/// Where --init-from has a tensor: in which of the sets, and under which name there.
+struct Found {
+  TensorSet *set;
+  std::string name;
+  const TensorSet::Entry &entry() const { return set->tensors().at(name); }
+};
+} // namespace
+
+/// Reads `count` elements from `begin` on, as they are stored.
+static Status readStored(const Found &found, int64_t begin, int64_t count, char *target) {
+  int64_t each = fileTypeBytes(found.entry().type);
+  return found.set->forEachPiece(found.name, begin, count, [&](const TensorSet::Piece &piece) {
+    auto bytes = static_cast<uint64_t>(piece.count * each);
+    Status status = piece.file.read(piece.stored.offset + static_cast<uint64_t>(piece.first * each), target, bytes);
+    target += bytes;
+    return status;
+  });
+}
+
 /// Whether two stored tensors are the same to the bit in a range of elements, as far as they have it.
-static Result<bool> areEqual(const File &fileA, const StoredTensor &a, const File &fileB, const StoredTensor &b,
-                             const ElementRange &range) {
-  if (a.type != b.type || a.shape != b.shape)
+static Result<bool> areEqual(const Found &a, const Found &b, const ElementRange &range) {
+  if (a.entry().type != b.entry().type || a.entry().shape != b.entry().shape)
     return false;
   std::vector<char> left(1 << 16), right(1 << 16);
-  int64_t each = fileTypeBytes(a.type), begin = std::min(range.begin, a.elements());
-  auto skipped = static_cast<uint64_t>(begin * each);
-  auto bytes = static_cast<uint64_t>(std::min(range.count, a.elements() - begin) * each);
-  for (uint64_t done = 0; done < bytes; done += left.size()) {
-    uint64_t count = std::min<uint64_t>(left.size(), bytes - done);
-    if (Status status = fileA.read(a.offset + skipped + done, left.data(), count); status.failed())
+  int64_t each = fileTypeBytes(a.entry().type), most = static_cast<int64_t>(left.size()) / each;
+  int64_t begin = std::min(range.begin, a.entry().elements());
+  int64_t end = std::min(begin + range.count, a.entry().elements());
+  for (; begin < end; begin += most) {
+    int64_t count = std::min(most, end - begin);
+    if (Status status = readStored(a, begin, count, left.data()); status.failed())
       return status;
-    if (Status status = fileB.read(b.offset + skipped + done, right.data(), count); status.failed())
+    if (Status status = readStored(b, begin, count, right.data()); status.failed())
       return status;
-    if (memcmp(left.data(), right.data(), count))
+    if (memcmp(left.data(), right.data(), static_cast<size_t>(count * each)))
       return false;
   }
   return true;
 }
 
-Status initializeFrom(const Program *program, const std::string &path, const PrefixRename &rename, int rank,
-                      char *arena, CarriedTensors &carried) {
+/// What --init-from names: a file, the files of an index, a folder with either, or a checkpoint, whose files are
+/// checked (each rank its share of them).
+static Result<std::vector<TensorSet>> openSets(std::string path, int rank, int ranks) {
+  struct stat info;
+  std::vector<TensorSet> sets;
+  if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+    auto has = [&](const char *name) { return access((path + "/" + name).c_str(), F_OK) == 0; };
+    bool isCheckpoint = has("state.json") || has("latest");
+    if (isCheckpoint || !(has("model.safetensors.index.json") || has("model.safetensors"))) {
+      Result<CheckpointOnDisk> checkpoint = openCheckpoint(path);
+      if (checkpoint.failed())
+        return checkpoint.status();
+      if (Status status = checkpoint->checkFiles(rank, ranks, /*states=*/false); status.failed())
+        return status;
+      Result<TensorSet> set = checkpoint->open(/*optimizerState=*/false);
+      if (set.failed())
+        return set.status();
+      sets.push_back(std::move(*set));
+      return sets;
+    }
+    path += has("model.safetensors.index.json") ? "/model.safetensors.index.json" : "/model.safetensors";
+  }
   Result<std::vector<std::string>> paths = shardPaths(path);
   if (paths.failed())
-    return Status::error("--init-from: %s", paths.status().message().c_str());
-  struct Found {
-    size_t file;
-    StoredTensor tensor;
-  };
-  std::vector<std::shared_ptr<const File>> files;
-  std::map<std::string, Found> stored;
+    return paths.status();
   for (const std::string &shard : *paths) {
-    Result<File> file = File::open(shard);
-    if (file.failed())
-      return Status::error("--init-from: %s", file.status().message().c_str());
-    auto tensors = readSafetensorsHeader(*file);
-    if (tensors.failed())
-      return Status::error("--init-from: %s", tensors.status().message().c_str());
-    files.push_back(std::make_shared<const File>(std::move(*file)));
-    if (!rename.empty()) {
-      std::map<std::string, StoredTensor> renamed;
-      for (auto &[name, tensor] : *tensors)
-        if (!renamed.emplace(rename.apply(name), tensor).second)
-          return Status::error("--init-rename %s gives '%s' to two tensors of '%s'", rename.text().c_str(),
-                               rename.apply(name).c_str(), shard.c_str());
-      *tensors = std::move(renamed);
+    Result<TensorSet> set = TensorSet::open({{shard, {}}});
+    if (set.failed())
+      return set.status();
+    sets.push_back(std::move(*set));
+  }
+  return sets;
+}
+
+Status initializeFrom(const Program *program, const std::string &path, const PrefixRename &rename, int rank,
+                      char *arena, CarriedTensors &carried) {
+  Result<std::vector<TensorSet>> sets = openSets(path, rank, static_cast<int>(program->world()));
+  if (sets.failed())
+    return Status::error("--init-from: %s", sets.status().message().c_str());
+  std::map<std::string, Found> stored;
+  for (TensorSet &set : *sets) {
+    std::map<std::string, StoredTensor> whole; // those that may be carried
+    std::set<std::string> names;
+    for (auto &[name, entry] : set.tensors()) {
+      std::string newName = rename.apply(name);
+      if (!names.insert(newName).second)
+        return Status::error("--init-rename %s gives '%s' to two tensors of '%s'", rename.text().c_str(),
+                             newName.c_str(), set.file()->path().c_str());
+      stored.insert_or_assign(newName, Found{&set, name});
+      if (!entry.sharing.isShared())
+        whole.emplace(newName, set.inFile().at(name));
     }
-    if (Status status = carried.take(files.back(), *tensors); status.failed())
+    if (Status status = carried.take(set.file(), whole); status.failed())
       return Status::error("--init-from: %s", status.message().c_str());
-    for (auto &[name, tensor] : *tensors)
-      stored[name] = {files.size() - 1, tensor};
   }
 
   // Everything is matched before anything is read.
@@ -210,9 +253,7 @@ Status initializeFrom(const Program *program, const std::string &path, const Pre
         match = name;
         continue;
       }
-      const Found &first = stored[match], &second = stored[name];
-      Result<bool> equal =
-          areEqual(*files[first.file], first.tensor, *files[second.file], second.tensor, partOf(tensor, rank));
+      Result<bool> equal = areEqual(stored.at(match), stored.at(name), partOf(tensor, rank));
       if (equal.failed())
         return Status::error("--init-from: %s", equal.status().message().c_str());
       if (!*equal)
@@ -241,15 +282,20 @@ Status initializeFrom(const Program *program, const std::string &path, const Pre
                          firstNames(unexpected).c_str());
   std::vector<char> buffer;
   for (auto &[tensor, name] : matches) {
-    Found &found = stored[name];
-    if (shapeOf(tensor) != found.tensor.shape || !canConvert(found.tensor.type, tensor->dtype()))
+    const Found &found = stored.at(name);
+    const TensorSet::Entry &entry = found.entry();
+    if (shapeOf(tensor) != entry.shape || !canConvert(entry.type, tensor->dtype()))
       return Status::error("--init-from: tensor '%s' is %s %s in '%s', the model takes %s %s", name.c_str(),
-                           fileTypeName(found.tensor.type), found.tensor.shapeText().c_str(), path.c_str(),
+                           fileTypeName(entry.type), entry.shapeText().c_str(), path.c_str(),
                            dtypeName(tensor->dtype()), shapeText(tensor->shape()).c_str());
     TensorPart part = partOf(tensor, rank);
-    if (Status status = readElements(*files[found.file], found.tensor, part.begin, part.count, tensor->dtype(),
-                                     arena + part.offset, buffer);
-        status.failed())
+    char *target = arena + part.offset;
+    auto read = [&, tensor = tensor](const TensorSet::Piece &piece) {
+      Status status = readElements(piece.file, piece.stored, piece.first, piece.count, tensor->dtype(), target, buffer);
+      target += piece.count * elementBytes(tensor->dtype());
+      return status;
+    };
+    if (Status status = found.set->forEachPiece(found.name, part.begin, part.count, read); status.failed())
       return Status::error("--init-from: tensor '%s' of %s", name.c_str(), status.message().c_str());
   }
   return Status::ok();

@@ -339,22 +339,54 @@ TEST_F(SharedOut, AnotherPrecisionConverts) {
   }
 }
 
+// A file, a checkpoint that any world has saved, or a folder of such: every rank reads what it holds.
 TEST_F(SharedOut, InitFromReadsTheRanksPart) {
-  World from(1, nothing, folder);
-  from.fill(5);
-  ASSERT_EQ(from.save(folder + "/c"), from.allWell());
-  std::map<std::string, std::string> expected = from.values();
-  for (int ranks : {1, 2, 3}) {
-    World to(ranks, everything, folder);
-    std::vector<std::string> failures = to.onAll([&](int rank, char *arena, Ranks &) {
-      return initializeFrom(to.program, folder + "/c/step-000001/model.safetensors", {}, rank, arena,
-                            to.carried[static_cast<size_t>(rank)]);
+  auto initialize = [&](World &world, const std::string &path) {
+    return world.onAll([&](int rank, char *arena, Ranks &) {
+      return initializeFrom(world.program, path, {}, rank, arena, world.carried[static_cast<size_t>(rank)]);
     });
-    ASSERT_EQ(failures, to.allWell());
-    std::map<std::string, std::string> values = to.values();
-    for (const char *name : {"w", "b", "stored", "wide", "small", "steps"})
-      EXPECT_EQ(values.at(name), expected.at(name)) << name;
-  }
+  };
+  for (int savers : {1, 3})
+    for (Stage saved : {nothing, everything}) {
+      World from(savers, saved, folder);
+      from.fill(5);
+      std::string path = folder + "/c" + std::to_string(savers) + std::to_string(saved);
+      ASSERT_EQ(from.save(path), from.allWell());
+      std::map<std::string, std::string> expected = from.values();
+      std::vector<std::string> forms = {path, path + "/step-000001"};
+      if (savers == 1 || saved == nothing)
+        forms.push_back(path + "/step-000001/model.safetensors");
+      for (int ranks : {1, 2, 3})
+        for (const std::string &form : forms) {
+          World to(ranks, everything, folder);
+          to.clear();
+          ASSERT_EQ(initialize(to, form), to.allWell());
+          std::map<std::string, std::string> values = to.values();
+          for (const char *name : {"w", "b", "stored", "wide", "small", "steps"})
+            EXPECT_EQ(values.at(name), expected.at(name)) << name << " " << form;
+        }
+    }
+
+  // As it comes from elsewhere: files without a state. The optimizer's are not looked at.
+  World to(2, everything, folder);
+  fs::create_directory(folder + "/hub");
+  fs::copy(folder + "/c10/step-000001/model.safetensors", folder + "/hub/model.safetensors");
+  ASSERT_EQ(initialize(to, folder + "/hub"), to.allWell());
+
+  World one(1, nothing, folder);
+  std::string shared = folder + "/c3" + std::to_string(everything);
+  ASSERT_TRUE(fs::remove(shared + "/step-000001/optimizer-00002-of-00003.safetensors"));
+  ASSERT_EQ(initialize(one, shared), one.allWell());
+
+  std::string damaged = shared + "/step-000001/model-00002-of-00003.safetensors", bytes = readBytes(damaged);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  writeBytes(damaged, bytes);
+  EXPECT_EQ(initialize(one, shared).front().substr(0, damaged.size() + 27),
+            "--init-from: '" + damaged + "' is damaged:");
+  fs::create_directory(folder + "/empty");
+  EXPECT_EQ(initialize(one, folder + "/empty").front(), "--init-from: '" + folder +
+                                                            "/empty' holds no checkpoint: there is "
+                                                            "neither state.json nor latest");
 }
 
 TEST_F(SharedOut, DamageIsRefusedByTheNameOfTheFile) {

@@ -103,7 +103,8 @@ TEST(Train, ResumeRefusesWhatWouldChangeTheRun) {
   EXPECT_EQ(test.err,
             "train: error: --resume: --seed is 9, but the checkpoint was made with 0; leave --seed out, or to "
             "start anew with these weights, give --init-from " +
-                test.path("c/step-000002") + "/model.safetensors instead of --resume\n");
+                test.path("c/step-000002") + " instead of --resume\n");
+  ASSERT_EQ(test.run(data + "--steps 4 --seed 9 --init-from " + test.path("c/step-000002")), 0) << test.err;
   EXPECT_EQ(test.run(data + "--steps 4 --resume {}/c --no-shuffle"), 1);
   test.writeData(11);
   EXPECT_EQ(test.run(data + "--steps 4 --resume {}/c"), 1);

@@ -53,8 +53,9 @@ struct CheckpointOnDisk {
 
   /// Opens the tensors.
   Result<TensorSet> open(bool optimizerState) const;
-  /// Checks size and hash of every file; of several readers the one with the number `reader` checks its share of them.
-  Status checkFiles(int reader = 0, int readers = 1) const;
+  /// Checks size and hash of every file, or of those of parameters alone; of several readers the one with the number
+  /// `reader` checks its share of them.
+  Status checkFiles(int reader = 0, int readers = 1, bool withStates = true) const;
 };
 
 /// Creates `folder` if need be, checks that it can be written, holds it against other runs until `lock` is closed or

@@ -18,8 +18,8 @@ Status initializeTensors(const program::Program *program, const char *weightsPat
 /// Opens the executable, whose end is its weights and a footer, as `file`; where the weights, `expected` bytes, begin.
 Result<uint64_t> openTrailer(const char *path, uint64_t expected, File &file);
 
-/// --init-from: replaces parameters and buffers by the tensors of a .safetensors file, or of the shards that a
-/// Hugging Face model.safetensors.index.json names. Every parameter and buffer must be there under its name or an
+/// --init-from: replaces parameters and buffers by the tensors of a .safetensors file, of the shards that a Hugging Face
+/// model.safetensors.index.json names, or of a checkpoint, whose files are checked. Every parameter and buffer must be there under its name or an
 /// alias, and nothing else but what is carried; floats convert. `rename` changes the file's names. Reads what `rank`
 /// holds.
 Status initializeFrom(const program::Program *program, const std::string &path, const PrefixRename &rename, int rank,
