@@ -491,7 +491,8 @@ LogicalResult Importer::addResults(Value loss) {
   else
     output(loss, "loss");
   auto parts = graph.losses.find(loss);
-  if (!constants && parts != graph.losses.end()) {
+  // A count that is a number would not know of empty places: such a loss is a mean over the samples themselves.
+  if (!constants && parts != graph.losses.end() && !parts->second.count.getDefiningOp<ConstantOp>()) {
     output(parts->second.sum, "loss_sum");
     output(parts->second.count, "loss_count");
   }

@@ -59,10 +59,12 @@ def losses(folder):
     random = np.random.default_rng(8)
     x, w = random.normal(size=(10, 4)).astype("f4"), random.normal(size=(4, 3)).astype("f4")
     labels, mask = random.integers(0, 3, 10), random.integers(0, 2, (10, 3)).astype("f4")
+    valid = labels.astype("i8")
     labels[2], mask[1] = -100, 1
-    for name, array in (("x", x), ("labels", labels.astype("i8")), ("m", mask)):
+    for name, array in (("x", x), ("labels", labels.astype("i8")), ("valid", valid), ("m", mask)):
         np.save(folder / f"{name}.npy", array)
     y = x.astype("f8") @ w
+    every = np.log(np.exp(y).sum(-1)) - y[np.arange(10), valid]
     entropies = np.where(labels < 0, 0, np.log(np.exp(y).sum(-1)) - y[np.arange(10), np.maximum(labels, 0)])
     mean = lambda v: node("ReduceMean", [v], ["loss"], keepdims=0)
     total = lambda v, to="loss": node("ReduceSum", [v], [to], keepdims=0)
@@ -70,6 +72,8 @@ def losses(folder):
     own = [node("Mul", ["s", "m"], ["k"]), total("k", "n"), total("m", "d"), node("Div", ["n", "d"], ["loss"])]
     cross = node("SoftmaxCrossEntropyLoss", ["y", "labels"], ["l"], reduction="none", ignore_index=-100)
     cases = {
+        # Nothing is ignored: the count of labels is a number of the graph.
+        "plain": ([node("SoftmaxCrossEntropyLoss", ["y", "valid"], ["loss"])], ["valid"], every.mean()),
         "unreduced": ([cross, mean("l")], ["labels"], entropies.mean()),
         "squares": ([square, mean("s")], [], (y * y).mean()),
         # A sum is that of a batch: on average four samples' worth.
@@ -81,7 +85,7 @@ def losses(folder):
             ((y * y)[:4].max() + (y * y)[4:8].max()) / 2,
         ),
     }
-    kinds = {"x": ("f4", ["batch", 4]), "labels": ("i8", ["batch"]), "m": ("f4", ["batch", 3])}
+    kinds = {"x": ("f4", ["batch", 4]), "labels": ("i8", ["batch"]), "valid": ("i8", ["batch"]), "m": ("f4", ["batch", 3])}
     for name, (nodes, more, expected) in cases.items():
         inputs = ["x", *more]
         (folder / "m.onnx").write_bytes(
