@@ -35,7 +35,11 @@ def data(name, samples):
     return ["--threads", "1", "--data", f"x={path(f'x{name}.npy')}", f"labels={path(f'labels{name}.npy')}"]
 
 
-def run(command, limit=60, **variables):
+# A machine that is busy with other things may take a hundred times as long as an idle one; a hang is still told from that.
+LIMIT = 240
+
+
+def run(command, limit=LIMIT, **variables):
     """(status, stdout, stderr, seconds). Past the limit this ends in an exception: a hang fails the test."""
     start = time.time()
     done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=dict(environment, **variables))
@@ -163,10 +167,11 @@ def trouble():
         assert newest(name + "-term").endswith("step-000005")
 
         # Dead, gone without a word, or stuck: all end, and what was saved before goes on to the same weights.
+        # The timeout is well above what a busy machine keeps a rank that is alive waiting, and well below the default.
         for kind, words in (("kill", None), ("leave", None), ("hang", "did not come to ")):
             save = ["--save", path(f"{name}-{kind}"), "--save-every", "2"]
-            status, out, err, seconds = run(ranks("--steps", "12", "--comm-timeout", "2", *save), SCRIMP_TEST_AT=f"1:6:{kind}")
-            assert status != 0 and seconds < 30, (kind, out, err)
+            status, out, err, seconds = run(ranks("--steps", "12", "--comm-timeout", "8", *save), SCRIMP_TEST_AT=f"1:6:{kind}")
+            assert status != 0 and seconds < LIMIT / 2, (kind, seconds, out, err)
             assert not words or any(f"rank 1 {words}" in line for line in ours(err)), (launcher, kind, out, err)
             assert newest(f"{name}-{kind}").endswith("step-000004"), newest(f"{name}-{kind}")
             status, out, err, _ = run(ranks("--steps", "12", "--resume", path(f"{name}-{kind}"), *save))
@@ -180,7 +185,7 @@ def trouble():
             process = subprocess.Popen(ranks("--steps", "1000000", *save, *resume), env=environment, stdout=subprocess.DEVNULL,
                                        stderr=subprocess.PIPE, text=True, start_new_session=True)
             before = newest(name + "-any") if resume else None
-            deadline = time.time() + 60
+            deadline = time.time() + LIMIT
             while not glob.glob(path(name + "-any") + "/step-*") or newest(name + "-any") == before:
                 assert time.time() < deadline and process.poll() is None, process.stderr.read()
                 time.sleep(0.01)
@@ -188,7 +193,7 @@ def trouble():
             victims = [int(each) for each in os.listdir("/proc") if each.isdigit() and is_rank(each, path(name + "-any"))]
             assert len(victims) == 3, victims
             os.kill(random.choice(victims), signal.SIGKILL)
-            process.wait(timeout=30)
+            process.wait(timeout=LIMIT)
             process.stderr.close()
             assert process.returncode != 0
             resume = ["--resume", path(name + "-any")]
