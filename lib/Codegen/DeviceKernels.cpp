@@ -1,4 +1,4 @@
-// The same loops as on a CPU, each unit taken by one thread of a grid.
+// From kernels that have been expanded for a device to the NVVM dialect.
 #include "DeviceKernels.h"
 #include "LowerKernels.h"
 
@@ -25,35 +25,27 @@
 using namespace mlir;
 using namespace mlir::scrimp;
 
-/// A kernel entry with `function`'s body, in which thread t of n takes units begin + t, begin + t + n, ...
+/// A kernel entry with `function`'s body. What the threads of a block share becomes the entry's.
 static void buildEntry(OpBuilder &builder, func::FuncOp function) {
   Location loc = function.getLoc();
   auto entry = gpu::GPUFuncOp::create(builder, loc, function.getName(), function.getFunctionType());
   entry->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), builder.getUnitAttr());
   IRMapping mapping;
-  mapping.map(function.getArguments(), entry.getArguments());
+  mapping.map(function.getArguments(), entry.getArguments().take_front(function.getNumArguments()));
   OpBuilder body = OpBuilder::atBlockBegin(&entry.getBody().front());
-  for (Operation &op : function.getBody().front().without_terminator())
-    body.clone(op, mapping);
-  gpu::ReturnOp::create(body, loc);
-  Value begin = entry.getArgument(entry.getNumArguments() - 2);
-  for (auto loop : llvm::make_early_inc_range(entry.getBody().front().getOps<scf::ForOp>())) {
-    if (loop.getLowerBound() != begin)
-      continue;
-    body.setInsertionPoint(loop);
-    Value size = gpu::BlockDimOp::create(body, loc, gpu::Dimension::x);
-    Value block = gpu::BlockIdOp::create(body, loc, gpu::Dimension::x);
-    Value thread = gpu::ThreadIdOp::create(body, loc, gpu::Dimension::x);
-    Value blocks = gpu::GridDimOp::create(body, loc, gpu::Dimension::x);
-    Value offset = arith::AddIOp::create(body, loc, arith::MulIOp::create(body, loc, block, size), thread);
-    loop.setLowerBound(arith::AddIOp::create(body, loc, begin, offset));
-    loop.setStep(arith::MulIOp::create(body, loc, blocks, size));
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    auto alloca = dyn_cast<memref::AllocaOp>(op);
+    if (alloca && alloca.getType().getMemorySpace())
+      mapping.map(alloca.getResult(), entry.addWorkgroupAttribution(alloca.getType(), loc));
+    else
+      body.clone(op, mapping);
   }
+  gpu::ReturnOp::create(body, loc);
 }
 
 namespace {
-/// What the device computes exactly by an instruction: by way of libdevice a square root would be approximate. As calls,
-/// for upstream's conversion gives the intrinsics themselves to libdevice.
+/// What the device computes exactly by an instruction: by way of libdevice a square root would be approximate. As
+/// calls, for upstream's conversion gives the intrinsics themselves to libdevice.
 template <typename Math> struct ToIntrinsic : OpRewritePattern<Math> {
   ToIntrinsic(MLIRContext *context, StringRef name) : OpRewritePattern<Math>(context), name(name) {}
 

@@ -12,10 +12,6 @@
 using namespace mlir;
 using namespace mlir::scrimp;
 
-/// Lanes and block of emitLaneReduce. They are part of what a reduction computes: changing one changes bits.
-static constexpr int64_t kLanes = 16;
-static constexpr int64_t kBlock = 4096;
-
 Value mlir::scrimp::emitIndex(OpBuilder &builder, Location loc, int64_t value) {
   return arith::ConstantIndexOp::create(builder, loc, value);
 }
@@ -79,10 +75,14 @@ Value mlir::scrimp::emitConvert(OpBuilder &builder, Location loc, Value value, T
 
 void mlir::scrimp::emitLoop(OpBuilder &builder, Location loc, Value begin, Value end,
                             function_ref<void(OpBuilder &, Value)> body, bool parallel) {
-  auto loop = scf::ForOp::create(builder, loc, begin, end, emitIndex(builder, loc, 1));
-  if (parallel)
-    loop->setAttr(ScrimpDialect::kParallel, builder.getUnitAttr());
+  Value one = emitIndex(builder, loc, 1);
   OpBuilder::InsertionGuard guard(builder);
+  if (parallel) {
+    auto loop = scf::ParallelOp::create(builder, loc, begin, end, one);
+    builder.setInsertionPointToStart(loop.getBody());
+    return body(builder, loop.getInductionVars()[0]);
+  }
+  auto loop = scf::ForOp::create(builder, loc, begin, end, one);
   builder.setInsertionPointToStart(loop.getBody());
   body(builder, loop.getInductionVar());
 }
@@ -185,80 +185,25 @@ Value mlir::scrimp::emitNeutral(OpBuilder &builder, Location loc, Combine kind, 
   llvm_unreachable("a combine kind");
 }
 
-SmallVector<Value> mlir::scrimp::emitLaneReduce(OpBuilder &builder, Location loc, int64_t n, ArrayRef<Combine> kinds,
-                                                ArrayRef<Type> types,
-                                                function_ref<SmallVector<Value>(OpBuilder &, Value)> element) {
-  size_t count = kinds.size();
+SmallVector<Value> mlir::scrimp::emitReduce(OpBuilder &builder, Location loc, int64_t n, ArrayRef<Combine> kinds,
+                                            ArrayRef<Type> types,
+                                            function_ref<SmallVector<Value>(OpBuilder &, Value)> element) {
   SmallVector<Value> neutrals;
   for (auto [kind, type] : llvm::zip(kinds, types))
     neutrals.push_back(emitNeutral(builder, loc, kind, type));
   if (n <= 0)
     return neutrals;
-  SmallVector<Value> lanes;
-  for (Type type : types)
-    lanes.push_back(emitStackBuffer(builder, loc, {kLanes}, type));
-
-  auto accumulate = [&](OpBuilder &b, Value lane, Value j) {
-    SmallVector<Value> values = element(b, j);
-    for (size_t k = 0; k < count; ++k) {
-      Value old = memref::LoadOp::create(b, loc, lanes[k], lane);
-      memref::StoreOp::create(b, loc, emitCombine(b, loc, kinds[k], old, values[k]), lanes[k], lane);
-    }
-  };
-  // Elements [begin, begin + whole * 16 + rest), then the tree; gives one value per accumulator.
-  auto emitBlock = [&](OpBuilder &b, Value begin, int64_t size) {
-    emitLoop(
-        b, loc, kLanes,
-        [&](OpBuilder &inner, Value lane) {
-          for (size_t k = 0; k < count; ++k)
-            memref::StoreOp::create(inner, loc, neutrals[k], lanes[k], lane);
-        },
-        true);
-    emitLoop(b, loc, size / kLanes, [&](OpBuilder &outer, Value chunk) {
-      Value offset = arith::MulIOp::create(outer, loc, chunk, emitIndex(outer, loc, kLanes));
-      Value base = arith::AddIOp::create(outer, loc, begin, offset);
-      emitLoop(
-          outer, loc, kLanes,
-          [&](OpBuilder &inner, Value lane) { accumulate(inner, lane, arith::AddIOp::create(inner, loc, base, lane)); },
-          true);
-    });
-    Value base = arith::AddIOp::create(b, loc, begin, emitIndex(b, loc, size / kLanes * kLanes));
-    emitLoop(b, loc, size % kLanes, [&](OpBuilder &inner, Value lane) {
-      accumulate(inner, lane, arith::AddIOp::create(inner, loc, base, lane));
-    });
-    SmallVector<Value> totals;
-    for (size_t k = 0; k < count; ++k) {
-      SmallVector<Value> tree;
-      for (int64_t lane = 0; lane < std::min(kLanes, size); ++lane)
-        tree.push_back(memref::LoadOp::create(b, loc, lanes[k], emitIndex(b, loc, lane)));
-      for (int64_t width = kLanes / 2; width >= 1; width /= 2)
-        for (int64_t lane = 0; lane < width; ++lane)
-          if (lane + width < static_cast<int64_t>(tree.size()))
-            tree[lane] = emitCombine(b, loc, kinds[k], tree[lane], tree[lane + width]);
-      totals.push_back(tree[0]);
-    }
-    return totals;
-  };
-
-  int64_t blocks = n / kBlock, rest = n % kBlock;
-  if (blocks == 0)
-    return emitBlock(builder, emitIndex(builder, loc, 0), n);
-  auto loop = scf::ForOp::create(builder, loc, emitIndex(builder, loc, 0), emitIndex(builder, loc, blocks),
-                                 emitIndex(builder, loc, 1), neutrals);
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(loop.getBody());
-    Value begin = arith::MulIOp::create(builder, loc, loop.getInductionVar(), emitIndex(builder, loc, kBlock));
-    SmallVector<Value> totals = emitBlock(builder, begin, kBlock);
-    for (size_t k = 0; k < count; ++k)
-      totals[k] = emitCombine(builder, loc, kinds[k], loop.getRegionIterArgs()[k], totals[k]);
-    scf::YieldOp::create(builder, loc, totals);
+  auto loop = scf::ParallelOp::create(builder, loc, ValueRange{emitIndex(builder, loc, 0)},
+                                      ValueRange{emitIndex(builder, loc, n)}, ValueRange{emitIndex(builder, loc, 1)},
+                                      neutrals);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(loop.getBody());
+  auto reduce = scf::ReduceOp::create(builder, loc, element(builder, loop.getInductionVars()[0]));
+  for (auto [region, kind] : llvm::zip(reduce.getReductions(), kinds)) {
+    Block &block = region.front();
+    builder.setInsertionPointToEnd(&block);
+    Value sum = emitCombine(builder, loc, kind, block.getArgument(0), block.getArgument(1));
+    scf::ReduceReturnOp::create(builder, loc, sum);
   }
-  SmallVector<Value> results(loop.getResults());
-  if (rest) {
-    SmallVector<Value> totals = emitBlock(builder, emitIndex(builder, loc, blocks * kBlock), rest);
-    for (size_t k = 0; k < count; ++k)
-      results[k] = emitCombine(builder, loc, kinds[k], results[k], totals[k]);
-  }
-  return results;
+  return llvm::to_vector_of<Value>(loop.getResults());
 }

@@ -3,9 +3,11 @@
 #include "scrimp/Analysis/Aliases.h"
 #include "scrimp/Codegen/Kernels.h"
 
+#include "ExpandUnits.h"
 #include "KernelEmitter.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/StringMap.h"
@@ -16,8 +18,8 @@ using namespace mlir::scrimp;
 /// What one thread should take at a time at least: handing out a range costs about a microsecond.
 static constexpr int64_t kGrainWork = 32768;
 
-/// On a device: a thread takes every (blocks * threads)-th unit.
-static constexpr int64_t kBlockThreads = 128, kMostBlocks = 65535;
+/// On a device: of more units each block takes several.
+static constexpr int64_t kMostBlocks = 65535;
 
 /// Two kernels with one key share code: the body without locations and discardable attributes, and the workspaces.
 static std::string keyOf(KernelRegionOp kernel) {
@@ -58,13 +60,15 @@ static int64_t getGrain(KernelRegionOp kernel, int64_t units, bool unitIsElement
 FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::emitKernels(ModuleOp module) {
   MLIRContext *context = module.getContext();
   context->loadDialect<func::FuncDialect, arith::ArithDialect, math::MathDialect, memref::MemRefDialect,
-                       scf::SCFDialect>();
+                       scf::SCFDialect, gpu::GPUDialect>();
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
   (*kernels)->setAttr(ScrimpDialect::kTarget, TargetAttr::of(module));
   struct Emitted {
     std::string symbol;
     KernelShape shape;
+    DeviceShape ofDevice;
   };
+  bool isDevice = TargetAttr::of(module).isDevice();
   llvm::StringMap<Emitted> known;
   OpBuilder builder(context);
   auto result = module.walk([&](KernelRegionOp kernel) {
@@ -77,14 +81,21 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::emitKernels(ModuleOp module) {
       if (failed(shape))
         return WalkResult::interrupt();
       emitted.shape = *shape;
+      auto function = kernels->lookupSymbol<func::FuncOp>(emitted.symbol);
+      if (isDevice)
+        emitted.ofDevice = expandUnitsForDevice(function);
+      else
+        expandUnitsForCpu(function);
     }
     kernel->setAttr(ScrimpDialect::kSymbol, builder.getStringAttr(emitted.symbol));
     kernel->setAttr(ScrimpDialect::kUnits, builder.getI64IntegerAttr(emitted.shape.units));
     kernel->setAttr(ScrimpDialect::kGrain,
                     builder.getI64IntegerAttr(getGrain(kernel, emitted.shape.units, emitted.shape.unitIsElement)));
-    if (TargetAttr::of(module).isDevice()) {
-      int64_t blocks = std::clamp<int64_t>(llvm::divideCeil(emitted.shape.units, kBlockThreads), 1, kMostBlocks);
-      kernel->setAttr(ScrimpDialect::kLaunch, builder.getDenseI64ArrayAttr({blocks, kBlockThreads, 0}));
+    if (isDevice) {
+      auto [threads, isCooperative] = emitted.ofDevice;
+      int64_t blocks = llvm::divideCeil(emitted.shape.units, isCooperative ? 1 : threads);
+      blocks = std::clamp<int64_t>(blocks, 1, kMostBlocks);
+      kernel->setAttr(ScrimpDialect::kLaunch, builder.getDenseI64ArrayAttr({blocks, threads, 0}));
     }
     return WalkResult::skip();
   });

@@ -1,5 +1,5 @@
-// The kernels of a device for this processor: the module that would become PTX, its intrinsics bound to functions of the
-// runtime and its accesses checked by it.
+// The kernels of a device for this processor: the module that would become PTX, its intrinsics bound to functions of
+// the runtime and its accesses checked by it.
 #include "DeviceKernels.h"
 
 #include "scrimp/Codegen/Kernels.h"
@@ -13,16 +13,51 @@
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/ReplaceConstant.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Target/TargetMachine.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
 
-/// llvm.nvvm.read.ptx.sreg.tid.x becomes scrimp_emulated_read_ptx_sreg_tid_x, and __nv_expf, libdevice's, libm's expf.
+/// A call of llvm.nvvm.shfl.sync.bfly.*, which gives a value or a value and whether its lane is there.
+static void bindShuffle(llvm::CallInst *call) {
+  llvm::Module &module = *call->getModule();
+  llvm::IRBuilder<> builder(call);
+  auto *i32 = builder.getInt32Ty();
+  llvm::FunctionCallee callee = module.getOrInsertFunction("scrimp_emulated_shuffle", i32, i32, i32, i32);
+  llvm::Value *value = call->getArgOperand(1);
+  llvm::Value *bits = builder.CreateBitCast(value, i32);
+  llvm::Value *got = builder.CreateCall(callee, {call->getArgOperand(0), bits, call->getArgOperand(2)});
+  got = builder.CreateBitCast(got, value->getType());
+  if (call->getType()->isStructTy()) {
+    llvm::Value *both = builder.CreateInsertValue(llvm::PoisonValue::get(call->getType()), got, 0);
+    got = builder.CreateInsertValue(both, builder.getTrue(), 1);
+  }
+  call->replaceAllUsesWith(got);
+  call->eraseFromParent();
+}
+
+/// llvm.nvvm.read.ptx.sreg.tid.x becomes scrimp_emulated_read_ptx_sreg_tid_x, any barrier of all threads the same one,
+/// and
+/// __nv_expf, libdevice's, libm's expf.
 static void bindIntrinsics(llvm::Module &module) {
   for (llvm::Function &function : llvm::make_early_inc_range(module)) {
     StringRef name = function.getName();
+    if (name.starts_with("llvm.nvvm.shfl.sync.bfly.") || name.starts_with("llvm.nvvm.barrier")) {
+      for (llvm::User *user : llvm::make_early_inc_range(function.users())) {
+        auto *call = cast<llvm::CallInst>(user);
+        if (!name.starts_with("llvm.nvvm.barrier")) {
+          bindShuffle(call);
+          continue;
+        }
+        llvm::IRBuilder<> builder(call);
+        builder.CreateCall(module.getOrInsertFunction("scrimp_emulated_barrier", builder.getVoidTy()));
+        call->eraseFromParent();
+      }
+      function.eraseFromParent();
+      continue;
+    }
     std::string bound;
     if (name.consume_front("llvm.nvvm."))
       bound = "scrimp_emulated_" + name.str();
@@ -41,6 +76,41 @@ static void bindIntrinsics(llvm::Module &module) {
     for (llvm::Instruction &instruction : llvm::instructions(function))
       if (auto *call = dyn_cast<llvm::CallBase>(&instruction))
         call->setCallingConv(llvm::CallingConv::C);
+  }
+}
+
+/// What the threads of a block share lies where the runtime says, one variable behind the other. LLVM may know nothing
+/// of it, or it would carry values over barriers.
+static void bindShared(llvm::Module &module) {
+  constexpr unsigned sharedSpace = 3;
+  constexpr uint64_t alignment = 16;
+  const llvm::DataLayout &layout = module.getDataLayout();
+  llvm::LLVMContext &context = module.getContext();
+  llvm::FunctionCallee callee = module.getOrInsertFunction("scrimp_emulated_shared", llvm::PointerType::get(context, 0),
+                                                           llvm::Type::getInt64Ty(context));
+  SmallVector<llvm::GlobalVariable *> variables;
+  for (llvm::GlobalVariable &variable : module.globals())
+    if (variable.getAddressSpace() == sharedSpace)
+      variables.push_back(&variable);
+  if (variables.empty())
+    return;
+  SmallVector<llvm::Constant *> constants(variables.begin(), variables.end());
+  llvm::convertUsersOfConstantsToInstructions(constants);
+  llvm::DenseMap<llvm::Function *, uint64_t> ends; // each kernel has the whole
+  for (llvm::GlobalVariable *variable : variables) {
+    llvm::DenseMap<llvm::Function *, llvm::Value *> places;
+    for (llvm::Use &use : llvm::make_early_inc_range(variable->uses())) {
+      auto *instruction = cast<llvm::Instruction>(use.getUser());
+      llvm::Value *&place = places[instruction->getFunction()];
+      if (!place) {
+        uint64_t &end = ends[instruction->getFunction()];
+        llvm::IRBuilder<> builder(&*instruction->getFunction()->getEntryBlock().getFirstInsertionPt());
+        place = builder.CreateAddrSpaceCast(builder.CreateCall(callee, builder.getInt64(end)), variable->getType());
+        end = llvm::alignTo(end + layout.getTypeAllocSize(variable->getValueType()).getFixedValue(), alignment);
+      }
+      use.set(place);
+    }
+    variable->eraseFromParent();
   }
 }
 
@@ -82,10 +152,12 @@ static void checkAccesses(llvm::Module &module) {
       llvm::Align align = llvm::getLoadStoreAlignment(&instruction);
       llvm::IRBuilder<> builder(&instruction);
       auto bytes = static_cast<int64_t>(layout.getTypeStoreSize(type).getFixedValue());
-      llvm::Value *checked = builder.CreateCall(
-          check, {address, builder.getInt64(bytes), builder.getInt32(static_cast<uint32_t>(align.value())),
-                  builder.getInt32(store != nullptr)});
-      instruction.setOperand(store ? 1 : 0, checked);
+      llvm::Type *place = address->getType();
+      address = builder.CreateAddrSpaceCast(address, pointer);
+      llvm::Value *checked = builder.CreateCall(check, {address, builder.getInt64(bytes),
+                                                        builder.getInt32(static_cast<uint32_t>(align.value())),
+                                                        builder.getInt32(store != nullptr)});
+      instruction.setOperand(store ? 1 : 0, builder.CreateAddrSpaceCast(checked, place));
     }
 }
 
@@ -109,9 +181,8 @@ static void wrap(llvm::Function &body) {
   builder.CreateRetVoid();
 }
 
-FailureOr<std::unique_ptr<llvm::Module>> mlir::scrimp::translateEmulatedKernels(ModuleOp kernels,
-                                                                                llvm::TargetMachine &target,
-                                                                                llvm::LLVMContext &context) {
+FailureOr<std::unique_ptr<llvm::Module>>
+mlir::scrimp::translateEmulatedKernels(ModuleOp kernels, llvm::TargetMachine &target, llvm::LLVMContext &context) {
   FailureOr<OwningOpRef<ModuleOp>> lowered = lowerKernelsToDevice(kernels, "sm_80");
   if (failed(lowered))
     return failure();
@@ -122,6 +193,7 @@ FailureOr<std::unique_ptr<llvm::Module>> mlir::scrimp::translateEmulatedKernels(
   module->setTargetTriple(target.getTargetTriple());
   module->setDataLayout(target.createDataLayout());
   bindIntrinsics(*module);
+  bindShared(*module);
   optimize(*module, target);
   checkAccesses(*module);
   for (auto function : kernels.getOps<func::FuncOp>())

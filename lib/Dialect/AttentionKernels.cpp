@@ -108,9 +108,8 @@ public:
     Value sample = arith::ConstantIntOp::create(b, loc, 0, 64), first = index(b, 0);
     if (samples) {
       Value each = index(b, rest);
-      sample = arith::AddIOp::create(
-          b, loc, load(b, random + 2, {}),
-          emitConvert(b, loc, arith::DivUIOp::create(b, loc, batch, each), b.getI64Type()));
+      sample = arith::AddIOp::create(b, loc, load(b, random + 2, {}),
+                                     emitConvert(b, loc, arith::DivUIOp::create(b, loc, batch, each), b.getI64Type()));
       first = arith::RemUIOp::create(b, loc, batch, each);
     } else {
       first = batch;
@@ -118,10 +117,11 @@ public:
     SmallVector<Value> at{first, h, i, j};
     for (int64_t d = 0; origin && d < 3; ++d)
       at[d + 1] = arith::AddIOp::create(b, loc, at[d + 1], originOf(b, d));
-    Value element = emitConvert(b, loc, emitLinearize(b, loc, at, {rest, whole[0], whole[1], whole[2]}), b.getI64Type());
-    Value key = arith::XOrIOp::create(
-        b, loc, load(b, random, {}),
-        arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(mix64(*op.getKey())), 64));
+    Value element =
+        emitConvert(b, loc, emitLinearize(b, loc, at, {rest, whole[0], whole[1], whole[2]}), b.getI64Type());
+    Value key =
+        arith::XOrIOp::create(b, loc, load(b, random, {}),
+                              arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(mix64(*op.getKey())), 64));
     Value bits = emitDrawBits(b, loc, key, sample, load(b, random + 1, {}), element);
     double p = op.getP()->convertToDouble();
     Value below = arith::ConstantIntOp::create(b, loc, static_cast<int32_t>(dropBelow(p)), 32);
@@ -143,10 +143,9 @@ private:
       std::swap(left, right);
     Value shift = index(b, whole[2] - whole[1]);
     if (origin)
-      shift = arith::AddIOp::create(b, loc, shift,
-                                    arith::SubIOp::create(b, loc, originOf(b, 1), originOf(b, 2)));
-    Value place = ofQuery ? Value(arith::AddIOp::create(b, loc, at, shift))
-                          : Value(arith::SubIOp::create(b, loc, at, shift));
+      shift = arith::AddIOp::create(b, loc, shift, arith::SubIOp::create(b, loc, originOf(b, 1), originOf(b, 2)));
+    Value place =
+        ofQuery ? Value(arith::AddIOp::create(b, loc, at, shift)) : Value(arith::SubIOp::create(b, loc, at, shift));
     auto clamp = [&](int64_t by) -> Value {
       Value moved = arith::AddIOp::create(b, loc, place, index(b, by));
       return arith::MaxSIOp::create(b, loc, index(b, 0), arith::MinSIOp::create(b, loc, moved, index(b, count)));
@@ -233,8 +232,7 @@ void AttentionOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn 
         ScalarExpr p = select(hidden, like(next, 0), exp(score - next));
         ScalarExpr weight = scores.drop(in, p, b, h, i, j);
         sums.update(in, [&](OpBuilder &d, Value at, ScalarExpr sum) {
-          return sum * inside(d, keep) +
-                 inside(d, weight) * scores.read(d, 2, {b, scores.keyHead(d, h), j, at});
+          return sum * inside(d, keep) + inside(d, weight) * scores.read(d, 2, {b, scores.keyHead(d, h), j, at});
         });
         return SmallVector<Value>{next.value, (total * keep + p).value};
       });
@@ -348,9 +346,7 @@ void AttentionMaskGradOp::emitUnit(OpBuilder &builder, Location loc, Value unit,
   ArrayRef<int64_t> shape = shapeOf(getDmask());
   SmallVector<Value> element = emitDelinearize(builder, loc, unit, shape);
   Value zero = emitConstant(builder, loc, scores.compute, 0), none = emitIndex(builder, loc, 0);
-  auto next = [&](OpBuilder &b, Value at) -> Value {
-    return arith::AddIOp::create(b, loc, at, emitIndex(b, loc, 1));
-  };
+  auto next = [&](OpBuilder &b, Value at) -> Value { return arith::AddIOp::create(b, loc, at, emitIndex(b, loc, 1)); };
   // An index that the mask has is that one; over one that it lacks the sum goes.
   bool byDistance = shape.size() == 2;
   auto bounds = [&](OpBuilder &b, unsigned d, int64_t size) -> std::pair<Value, Value> {
@@ -361,9 +357,12 @@ void AttentionMaskGradOp::emitUnit(OpBuilder &builder, Location loc, Value unit,
   };
   auto total = [&](OpBuilder &b, std::pair<Value, Value> range, Value sum,
                    llvm::function_ref<Value(OpBuilder &, Value, Value)> body) {
-    return scores.loop(b, range.first, range.second, {sum}, [&](OpBuilder &in, Value at, ValueRange carried) {
-      return SmallVector<Value>{body(in, at, carried[0])};
-    })[0].value;
+    return scores
+        .loop(b, range.first, range.second, {sum},
+              [&](OpBuilder &in, Value at, ValueRange carried) {
+                return SmallVector<Value>{body(in, at, carried[0])};
+              })[0]
+        .value;
   };
   Value sum = total(builder, bounds(builder, 0, s.B), zero, [&](OpBuilder &ofBatch, Value b, Value sumB) {
     return total(ofBatch, bounds(ofBatch, 1, s.Hq), sumB, [&](OpBuilder &ofHead, Value h, Value sumH) {
@@ -372,10 +371,10 @@ void AttentionMaskGradOp::emitUnit(OpBuilder &builder, Location loc, Value unit,
         ScalarExpr delta = scores.delta(ofQuery, b, h, i);
         if (byDistance || shape[3] != 1) {
           // One key; none where it lies outside of the query's reach.
-          Value j = byDistance ? Value(arith::SubIOp::create(ofQuery, loc,
-                                                             arith::AddIOp::create(ofQuery, loc, element[1], i),
-                                                             emitIndex(ofQuery, loc, s.Sq - 1)))
-                               : element[3];
+          Value j = byDistance
+                        ? Value(arith::SubIOp::create(ofQuery, loc, arith::AddIOp::create(ofQuery, loc, element[1], i),
+                                                      emitIndex(ofQuery, loc, s.Sq - 1)))
+                        : element[3];
           first = arith::MaxSIOp::create(ofQuery, loc, first, j);
           end = arith::MinSIOp::create(ofQuery, loc, end, next(ofQuery, j));
           // Empty unless j is in reach: with j before it, the end is at or before the beginning.

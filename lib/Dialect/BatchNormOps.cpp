@@ -40,7 +40,7 @@ static SmallVector<Value> emitChannelSums(OpBuilder &builder, Location loc, Arra
   SmallVector<Type> types(count, type);
   ArrayRef<int64_t> inner = shape.drop_front(2);
   auto reduceOver = [&](OpBuilder &builder, ArrayRef<int64_t> sizes, std::optional<Value> sample) {
-    return emitLaneReduce(builder, loc, productOf(sizes), kinds, types, [&](OpBuilder &b, Value j) {
+    return emitReduce(builder, loc, productOf(sizes), kinds, types, [&](OpBuilder &b, Value j) {
       SmallVector<Value> parts = emitDelinearize(b, loc, j, sizes), index;
       if (sample)
         index.push_back(*sample);

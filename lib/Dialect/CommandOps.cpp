@@ -155,8 +155,8 @@ LogicalResult CmdLaunchOp::verify() {
                              getShared() <= mostShared
                        : getGrid() == 0 && getBlock() == 0 && getShared() == 0;
   if (program && !fits)
-    return emitOpError() << "is launched on " << program.getTarget() << " as " << getGrid() << " blocks of " << getBlock()
-                         << " threads with " << getShared() << " shared bytes";
+    return emitOpError() << "is launched on " << program.getTarget() << " as " << getGrid() << " blocks of "
+                         << getBlock() << " threads with " << getShared() << " shared bytes";
   return verifyRanges(*this);
 }
 

@@ -15,8 +15,7 @@ struct Window {
 };
 } // namespace
 
-template <typename Op>
-static Window windowOf(Op op) {
+template <typename Op> static Window windowOf(Op op) {
   return {op.getStrides(), op.getPads(), op.getDilations(), static_cast<int64_t>(op.getGroups())};
 }
 
@@ -87,13 +86,11 @@ static LogicalResult verifyConv2d(Operation *op, Value x, Value w, Value y, Wind
 
 /// The result's gradient in the type of the operands.
 static Value gradientOfProduct(Operation *op, OpBuilder &builder, Value g) {
-  return castToType(builder, op->getLoc(), g,
-                    tensorType(g).clone(tensorType(op->getOperand(0)).getElementType()));
+  return castToType(builder, op->getLoc(), g, tensorType(g).clone(tensorType(op->getOperand(0)).getElementType()));
 }
 
 /// Calls `term(xIndex, wIndex, yIndex)` (linear indices) for every product that the convolution sums.
-template <typename Term>
-static void forEachTerm(const Conv2dShape &s, Term term) {
+template <typename Term> static void forEachTerm(const Conv2dShape &s, Term term) {
   int64_t outH = s.outH(), outW = s.outW();
   for (int64_t n = 0; n < s.N; ++n)
     for (int64_t o = 0; o < s.O; ++o)
@@ -115,9 +112,7 @@ static void forEachTerm(const Conv2dShape &s, Term term) {
             }
 }
 
-static int64_t convFlops(const Conv2dShape &s) {
-  return 2 * s.N * s.O * s.positions() * s.channels() * s.taps();
-}
+static int64_t convFlops(const Conv2dShape &s) { return 2 * s.N * s.O * s.positions() * s.channels() * s.taps(); }
 
 static LibraryCall convCall(StringRef function, const Conv2dShape &s) {
   return {function.str(),
@@ -135,7 +130,8 @@ static SmallVector<RankedTensorType> convWorkspace(Operation *op, Conv2dKind kin
   return {RankedTensorType::get({bytes}, IntegerType::get(op->getContext(), 8))};
 }
 
-//===-- conv2d -----------------------------------------------------------------------------------------------------===//
+//===-- conv2d
+//-----------------------------------------------------------------------------------------------------===//
 
 void Conv2dOp::build(OpBuilder &builder, OperationState &state, Value x, Value w, ArrayRef<int64_t> strides,
                      ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations, int64_t groups) {
@@ -163,14 +159,15 @@ void Conv2dOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, Ar
                              MutableArrayRef<Value> operandGrads) {
   Value g = gradientOfProduct(*this, builder, resultGrads[0]);
   if (needed[0])
-    operandGrads[0] = Conv2dInputGradOp::create(builder, getLoc(), getX().getType(), g, getW(), getStrides(),
-                                                getPads(), getDilations(), getGroups());
+    operandGrads[0] = Conv2dInputGradOp::create(builder, getLoc(), getX().getType(), g, getW(), getStrides(), getPads(),
+                                                getDilations(), getGroups());
   if (needed[1])
     operandGrads[1] = Conv2dWeightGradOp::create(builder, getLoc(), getW().getType(), getX(), g, getStrides(),
                                                  getPads(), getDilations(), getGroups());
 }
 
-//===-- conv2d_input_grad ------------------------------------------------------------------------------------------===//
+//===-- conv2d_input_grad
+//------------------------------------------------------------------------------------------===//
 
 LogicalResult Conv2dInputGradOp::verify() { return verifyConv2d(*this, getDx(), getW(), getDy(), windowOf(*this)); }
 
@@ -191,15 +188,15 @@ void Conv2dInputGradOp::buildGradient(OpBuilder &builder, ArrayRef<Value> result
                                       MutableArrayRef<Value> operandGrads) {
   Value g = gradientOfProduct(*this, builder, resultGrads[0]);
   if (needed[0])
-    operandGrads[0] =
-        Conv2dOp::create(builder, getLoc(), getDy().getType(), g, getW(), getStrides(), getPads(), getDilations(),
-                         getGroups());
+    operandGrads[0] = Conv2dOp::create(builder, getLoc(), getDy().getType(), g, getW(), getStrides(), getPads(),
+                                       getDilations(), getGroups());
   if (needed[1])
     operandGrads[1] = Conv2dWeightGradOp::create(builder, getLoc(), getW().getType(), g, getDy(), getStrides(),
                                                  getPads(), getDilations(), getGroups());
 }
 
-//===-- conv2d_weight_grad -----------------------------------------------------------------------------------------===//
+//===-- conv2d_weight_grad
+//-----------------------------------------------------------------------------------------===//
 
 LogicalResult Conv2dWeightGradOp::verify() { return verifyConv2d(*this, getX(), getDw(), getDy(), windowOf(*this)); }
 
@@ -223,12 +220,12 @@ void Conv2dWeightGradOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resul
     operandGrads[0] = Conv2dInputGradOp::create(builder, getLoc(), getX().getType(), getDy(), g, getStrides(),
                                                 getPads(), getDilations(), getGroups());
   if (needed[1])
-    operandGrads[1] =
-        Conv2dOp::create(builder, getLoc(), getDy().getType(), getX(), g, getStrides(), getPads(), getDilations(),
-                         getGroups());
+    operandGrads[1] = Conv2dOp::create(builder, getLoc(), getDy().getType(), getX(), g, getStrides(), getPads(),
+                                       getDilations(), getGroups());
 }
 
-//===-- As products of matrices ------------------------------------------------------------------------------------===//
+//===-- As products of matrices
+//------------------------------------------------------------------------------------===//
 
 template <typename Op> static Conv2dShape columnsShape(Op op, Value image, Value columns) {
   Window window{op.getStrides(), op.getPads(), op.getDilations(), static_cast<int64_t>(op.getGroups())};
@@ -278,14 +275,12 @@ template <typename Visit> static void forEachColumn(const Conv2dShape &s, Visit 
 }
 
 LogicalResult Im2ColOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
-  forEachColumn(columnsShape(*this),
-                [&](int64_t i, int64_t j) { results[0].floats()[j] = operands[0]->floats()[i]; });
+  forEachColumn(columnsShape(*this), [&](int64_t i, int64_t j) { results[0].floats()[j] = operands[0]->floats()[i]; });
   return success();
 }
 
 LogicalResult Col2ImOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
-  forEachColumn(columnsShape(*this),
-                [&](int64_t i, int64_t j) { results[0].floats()[i] += operands[0]->floats()[j]; });
+  forEachColumn(columnsShape(*this), [&](int64_t i, int64_t j) { results[0].floats()[i] += operands[0]->floats()[j]; });
   return success();
 }
 
@@ -377,9 +372,7 @@ public:
       : builder(builder), loc(loc), s(s), window(window) {}
 
   /// [O, C / groups, KH, KW] by groups.
-  Value weights(Value w) {
-    return reshapeTo(builder, loc, w, {s.groups, s.filters(), s.channels() * s.taps()});
-  }
+  Value weights(Value w) { return reshapeTo(builder, loc, w, {s.groups, s.filters(), s.channels() * s.taps()}); }
   Value columns(Value x) {
     return Im2ColOp::create(builder, loc, tensorType(x).clone(shapeOfColumns(s)), x, kernel(), window.strides,
                             window.pads, window.dilations, window.groups);
@@ -437,7 +430,7 @@ SmallVector<Value> Conv2dWeightGradOp::buildExpansion(OpBuilder &builder, Target
   if (!target.isDevice())
     return {};
   MatrixForm form(builder, getLoc(), convShape(*this), windowOf(*this));
-  Value product = form.product(form.outputs(getDy()), form.columns(getX()), false, true,
-                               tensorType(getDw()).getElementType());
+  Value product =
+      form.product(form.outputs(getDy()), form.columns(getX()), false, true, tensorType(getDw()).getElementType());
   return {reshapeTo(builder, getLoc(), product, shapeOf(getDw()))};
 }

@@ -38,7 +38,7 @@ public:
     SmallVector<Combine> kinds(count, kind);
     SmallVector<Type> types(count, type);
     SmallVector<ScalarExpr> results;
-    for (Value value : emitLaneReduce(builder, loc, size, kinds, types, [&](OpBuilder &b, Value j) {
+    for (Value value : emitReduce(builder, loc, size, kinds, types, [&](OpBuilder &b, Value j) {
            SmallVector<Value> values;
            for (ScalarExpr e : element(b, j))
              values.push_back(e.value);

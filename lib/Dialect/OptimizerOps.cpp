@@ -33,7 +33,7 @@ void SumSquaresOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn
   int64_t size = tensorType(getX()).getNumElements(), whole = size / kBlock, rest = size % kBlock;
   Value first = arith::MulIOp::create(builder, loc, unit, emitIndex(builder, loc, kBlock));
   auto emitBlock = [&](OpBuilder &b, int64_t count) {
-    Value sum = emitLaneReduce(b, loc, count, Combine::Add, b.getF64Type(), [&](OpBuilder &inner, Value j) {
+    Value sum = emitReduce(b, loc, count, Combine::Add, b.getF64Type(), [&](OpBuilder &inner, Value j) {
       Value index = arith::AddIOp::create(inner, loc, first, j);
       Value x = emitConvert(inner, loc, load(inner, 0, index), inner.getF64Type());
       return SmallVector<Value>{arith::MulFOp::create(inner, loc, x, x)};

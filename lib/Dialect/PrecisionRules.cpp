@@ -105,8 +105,8 @@ PrecisionRule Conv2dOp::getPrecisionRule() { return productRule(*this); }
 PrecisionRule Conv2dInputGradOp::getPrecisionRule() { return productRule(*this); }
 PrecisionRule Conv2dWeightGradOp::getPrecisionRule() { return productRule(*this); }
 
-/// Products, by a library or by kernels. Masks are scores, which are in f32: of 16 bits they could not tell "very unlikely"
-/// from "never".
+/// Products, by a library or by kernels. Masks are scores, which are in f32: of 16 bits they could not tell "very
+/// unlikely" from "never".
 template <typename Op> static PrecisionRule attentionRule(Op op, unsigned firstWide, ArrayRef<unsigned> wide = {}) {
   PrecisionRule rule = ruleOf(op, firstWide, wide);
   rule.precision = Precision::Low;

@@ -171,7 +171,7 @@ void ReduceOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn loa
   };
   if (!isColumnReduction(*this)) {
     SmallVector<Value> keptIndex = emitDelinearize(builder, loc, unit, keptShape);
-    Value total = emitLaneReduce(builder, loc, count, kind, computeType, [&](OpBuilder &b, Value j) {
+    Value total = emitReduce(builder, loc, count, kind, computeType, [&](OpBuilder &b, Value j) {
       return SmallVector<Value>{element(b, keptIndex, j)};
     })[0];
     store(builder, 0, keptIndex, emitConvert(builder, loc, total, resultType));

@@ -80,8 +80,8 @@ static Test testOfOp(StringRef key) {
       .Case(ScrimpDialect::kPlan, isOf<DictionaryAttr>)
       .Case(ScrimpDialect::kTarget, isOf<TargetAttr>)
       .Cases({ScrimpDialect::kBuffers, ScrimpDialect::kUnusedInputs}, isOf<ArrayAttr>)
-      .Cases({ScrimpDialect::kOffsets, ScrimpDialect::kBodyOffsets, ScrimpDialect::kWorkspace,
-              ScrimpDialect::kLaunch}, isOf<DenseI64ArrayAttr>)
+      .Cases({ScrimpDialect::kOffsets, ScrimpDialect::kBodyOffsets, ScrimpDialect::kWorkspace, ScrimpDialect::kLaunch},
+             isOf<DenseI64ArrayAttr>)
       .Cases({ScrimpDialect::kSymbol, ScrimpDialect::kBatch}, isOf<StringAttr>)
       .Cases({ScrimpDialect::kUnits, ScrimpDialect::kGrain, ScrimpDialect::kWholeBatch}, isOf<IntegerAttr>)
       .Cases({ScrimpDialect::kMap, ScrimpDialect::kParallel, ScrimpDialect::kInnerIndex, ScrimpDialect::kScaled},

@@ -43,7 +43,7 @@ def compare(folder, model, precision, *flags):
 def precisions(folder):
     """Each model in one precision, each precision with some model; all by option."""
     chosen = [("mlp", "fp64"), ("lenet", "bf16"), ("gpt2", "fp32"), ("llama", "bf16"), ("bert", "fp64"), ("vit", "fp16"),
-              ("dropout", "fp32"), ("resnet18", "fp32")]  # fmt: skip
+              ("dropout", "fp32"), ("resnet18", "fp64")]  # fmt: skip
     if os.environ.get("SCRIMP_ALL_COMBINATIONS"):
         chosen = list(itertools.product(INPUTS, BOUNDS))
     for model, precision in chosen:

@@ -22,8 +22,8 @@ Type getComputeType(Type type);
 /// i1: whether it is not zero. From i1: 0 or 1. Same type: no op.
 Value emitConvert(OpBuilder &builder, Location loc, Value value, Type to);
 
-/// `for (iv = 0; iv < n; ++iv) body(iv)`. A loop whose iterations touch disjoint elements is `parallel`: the code
-/// generator tells LLVM that it may be vectorised without alias checks.
+/// `for (iv = 0; iv < n; ++iv) body(iv)`. A loop whose iterations touch disjoint elements is `parallel`: an scf.parallel,
+/// which a processor vectorises and the threads of a device share out (ExpandUnits.cpp).
 void emitLoop(OpBuilder &builder, Location loc, Value begin, Value end,
               llvm::function_ref<void(OpBuilder &, Value iv)> body, bool parallel = false);
 void emitLoop(OpBuilder &builder, Location loc, int64_t n, llvm::function_ref<void(OpBuilder &, Value iv)> body,
@@ -33,7 +33,8 @@ void emitLoop(OpBuilder &builder, Location loc, int64_t n, llvm::function_ref<vo
 void emitLoopNest(OpBuilder &builder, Location loc, ArrayRef<int64_t> shape,
                   llvm::function_ref<void(OpBuilder &, ValueRange ivs)> body, bool innermostParallel = false);
 
-/// A stack buffer that lives as long as the kernel function; its contents are undefined.
+/// A buffer of a unit of work, shared by whoever works on it, that lives as long as the kernel function; its contents are
+/// undefined.
 Value emitStackBuffer(OpBuilder &builder, Location loc, ArrayRef<int64_t> shape, Type elementType);
 
 /// The index into `shape` (row-major) that the linear index `linear` stands for.
@@ -49,12 +50,12 @@ Value emitCombine(OpBuilder &builder, Location loc, Combine kind, Value a, Value
 /// The neutral element of `kind` in `type`.
 Value emitNeutral(OpBuilder &builder, Location loc, Combine kind, Type type);
 
-/// Reduces elements 0..n-1 in an order that is a function of n alone: 16 lanes (element j goes to lane j mod 16, in
-/// order), blocks of 4096 elements, each block's lanes combined as a tree 8-4-2-1, blocks added in order.
-/// `element(builder, j)` gives one value per accumulator, of its compute type; returns one value per accumulator.
-SmallVector<Value> emitLaneReduce(OpBuilder &builder, Location loc, int64_t n, ArrayRef<Combine> kinds,
-                                  ArrayRef<Type> types,
-                                  llvm::function_ref<SmallVector<Value>(OpBuilder &, Value j)> element);
+/// Reduces elements 0..n-1 in an order that is a function of n and the target alone (ExpandUnits.cpp): an scf.parallel with
+/// an scf.reduce. `element(builder, j)` gives one value per accumulator, of its compute type; returns one value per
+/// accumulator.
+SmallVector<Value> emitReduce(OpBuilder &builder, Location loc, int64_t n, ArrayRef<Combine> kinds,
+                              ArrayRef<Type> types,
+                              llvm::function_ref<SmallVector<Value>(OpBuilder &, Value j)> element);
 
 //===-- Expressions ------------------------------------------------------------------------------------------------===//
 // One spelling for a formula, whether it is computed now (double, int64_t), emitted into a kernel (ScalarExpr) or built

@@ -11,6 +11,9 @@ using namespace scrimp::runtime;
 
 extern "C" {
 char *scrimp_emulated_access(char *address, int64_t bytes, int32_t align, int32_t isStore);
+char *scrimp_emulated_shared(int64_t offset);
+void scrimp_emulated_barrier();
+uint32_t scrimp_emulated_shuffle(uint32_t mask, uint32_t value, uint32_t distance);
 int32_t scrimp_emulated_read_ptx_sreg_tid_x();
 int32_t scrimp_emulated_read_ptx_sreg_ctaid_x();
 int32_t scrimp_emulated_read_ptx_sreg_ntid_x();
@@ -71,13 +74,15 @@ TEST(EmulatedDevice, NamesTheKernelThatGoesBeyondABuffer) {
   std::unique_ptr<Device> device = makeEmulatedDevice(pool);
   Buffers buffers(10);
   Status status = device->launch(buffers.call(kernel<shifted>, 2, 3));
-  EXPECT_EQ(status.message(), "the kernel of 'layer.0': thread 0 of block 1 reads 4 bytes at byte 40 of buffer 0, which "
-                              "has 40");
+  EXPECT_EQ(status.message(),
+            "the kernel of 'layer.0': thread 0 of block 1 reads 4 bytes at byte 40 of buffer 0, which "
+            "has 40");
   EXPECT_EQ(buffers.output[8], 9) << "accesses inside are made";
   EXPECT_EQ(buffers.output[9], 0) << "others give 0";
   status = device->launch(buffers.call(kernel<before>, 1, 1));
-  EXPECT_EQ(status.message(), "the kernel of 'layer.0': thread 0 of block 0 writes 4 bytes at byte -8 of buffer 1, which "
-                              "has 40");
+  EXPECT_EQ(status.message(),
+            "the kernel of 'layer.0': thread 0 of block 0 writes 4 bytes at byte -8 of buffer 1, which "
+            "has 40");
 }
 
 TEST(EmulatedDevice, NamesTheKernelWhoseAccessIsNotAligned) {
@@ -86,14 +91,93 @@ TEST(EmulatedDevice, NamesTheKernelWhoseAccessIsNotAligned) {
   char *pointers[] = {bytes};
   uint64_t lengths[] = {16};
   Status status = makeEmulatedDevice(pool)->launch({kernel<askew>, pointers, lengths, 1, 1, 1, 1, "x"});
-  EXPECT_EQ(status.message(), "the kernel of 'x': thread 0 of block 0 reads 8 bytes at byte 4 of buffer 0, which has 16, "
-                              "not aligned to 8");
+  EXPECT_EQ(status.message(),
+            "the kernel of 'x': thread 0 of block 0 reads 8 bytes at byte 4 of buffer 0, which has 16, "
+            "not aligned to 8");
 }
 
 TEST(EmulatedDevice, ChecksNothingOutsideOfALaunch) {
   float value = 3;
   EXPECT_EQ(at(reinterpret_cast<char *>(&value), 0, false), &value);
   EXPECT_EQ(scrimp_emulated_read_ptx_sreg_nctaid_x(), 1);
+}
+
+//===-- Threads that work together -----------------------------------------------------------------------------===//
+
+int32_t &shared(int64_t index) { return reinterpret_cast<int32_t *>(scrimp_emulated_shared(0))[index]; }
+int32_t threadIndex() { return scrimp_emulated_read_ptx_sreg_tid_x(); }
+constexpr uint32_t allLanes = 0xffffffff;
+
+/// What is wrong with one block of `threads`.
+std::string play(scrimp_kernel kernel, uint32_t threads, char *const *buffers = nullptr) {
+  uint64_t bytes = 4 * threads;
+  size_t count = buffers ? 1 : 0;
+  return runEmulatedBlocks({kernel, {buffers, count}, {&bytes, count}, 1, 1, threads}, 0, 1);
+}
+
+/// Each thread's element is that of the one across.
+template <bool hasBarrier> void reverse(char *const *buffers, int64_t, int64_t) {
+  int32_t t = threadIndex(), n = scrimp_emulated_read_ptx_sreg_ntid_x();
+  shared(t) = 10 * t;
+  if (hasBarrier)
+    scrimp_emulated_barrier();
+  reinterpret_cast<int32_t *>(buffers[0])[t] = shared(n - 1 - t);
+}
+
+TEST(EmulatedBlock, ThreadsMeetAtBarriers) {
+  int32_t values[64];
+  char *buffers[] = {reinterpret_cast<char *>(values)};
+  EXPECT_EQ(play(reverse<true>, 64, buffers), "");
+  for (int32_t t = 0; t < 64; ++t)
+    EXPECT_EQ(values[t], 10 * (63 - t));
+  EXPECT_EQ(play(reverse<false>, 64, buffers), "");
+  EXPECT_EQ(values[0], -1) << "nobody had written yet, and what was there is no number";
+}
+
+/// The sum over a warp, by a butterfly.
+void sumLanes(char *const *buffers, int64_t, int64_t) {
+  uint32_t sum = static_cast<uint32_t>(threadIndex());
+  for (uint32_t distance = 16; distance; distance /= 2)
+    sum += scrimp_emulated_shuffle(allLanes, sum, distance);
+  reinterpret_cast<uint32_t *>(buffers[0])[threadIndex()] = sum;
+}
+
+TEST(EmulatedBlock, LanesOfAWarpExchange) {
+  uint32_t sums[64];
+  char *buffers[] = {reinterpret_cast<char *>(sums)};
+  EXPECT_EQ(play(sumLanes, 64, buffers), "");
+  for (uint32_t t = 0; t < 64; ++t)
+    EXPECT_EQ(sums[t], t < 32 ? 496u : 1520u);
+}
+
+void divergent(char *const *, int64_t, int64_t) {
+  if (threadIndex() != 5)
+    scrimp_emulated_barrier();
+}
+void missingLane(char *const *, int64_t, int64_t) {
+  if (threadIndex() != 5)
+    scrimp_emulated_shuffle(allLanes, 0, 1);
+}
+void notInMask(char *const *, int64_t, int64_t) {
+  scrimp_emulated_shuffle(threadIndex() < 16 ? 0xffff : 0xffff0000, 0, 16);
+}
+void notOwnMask(char *const *, int64_t, int64_t) { scrimp_emulated_shuffle(0xfffffffe, 0, 0); }
+void barrierAndShuffle(char *const *, int64_t, int64_t) {
+  threadIndex() % 2 ? scrimp_emulated_barrier() : static_cast<void>(scrimp_emulated_shuffle(allLanes, 0, 1));
+}
+
+TEST(EmulatedBlock, NamesTheThreadThatDoesNotCome) {
+  EXPECT_EQ(play(divergent, 32), "thread 31 of block 0 waits at a barrier that thread 5 of block 0 does not come to");
+  EXPECT_EQ(play(missingLane, 32),
+            "thread 0 of block 0 waits at a shuffle for a lane of its mask that does not come to it");
+  EXPECT_EQ(play(notInMask, 32), "thread 0 of block 0 asks a shuffle for lane 16, which is not in its mask");
+  EXPECT_NE(play(notOwnMask, 32), "");
+  EXPECT_NE(play(barrierAndShuffle, 32), "");
+  EXPECT_EQ(play(sumLanes, 16),
+            "thread 0 of block 0 waits at a shuffle for a lane of its mask that does not come to it");
+  uint32_t sums[64];
+  char *buffers[] = {reinterpret_cast<char *>(sums)};
+  EXPECT_EQ(play(sumLanes, 32, buffers), "") << "after failures";
 }
 
 TEST(EmulatedDevice, EveryThreadOfEveryBlockRuns) {
