@@ -16,8 +16,8 @@ class TargetMachine;
 
 namespace mlir::scrimp {
 
-/// A module that holds one gpu.module for `chip` ("sm_80"): an entry k<N> for each of the kernels that emitKernels gave,
-/// with the same parameters, whose threads share the units [begin, end).
+/// A module that holds one gpu.module for `chip` ("sm_80"): an entry k<N> for each of the kernels that emitKernels
+/// gave, with the same parameters, whose threads share the units [begin, end).
 FailureOr<OwningOpRef<ModuleOp>> lowerKernelsToDevice(ModuleOp kernels, llvm::StringRef chip);
 
 /// The LLVM module of these entries, made for the processor of `target`: what a device provides are functions

@@ -2,9 +2,9 @@
 #include "scrimp/Codegen/LoadedKernels.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "scrimp/runtime/Emulated.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "scrimp/runtime/Emulated.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;

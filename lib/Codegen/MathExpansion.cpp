@@ -14,6 +14,8 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace mlir::scrimp;
 
@@ -139,6 +141,22 @@ struct ScaleDenormalLog : OpRewritePattern<math::LogOp> {
   }
 };
 
+/// log(1 + x) where no libm has it: the logarithm of the rounded sum u, and x / (u - 1) for what the rounding took
+/// (Goldberg, "What every computer scientist should know about floating-point arithmetic", theorem 4).
+struct ExpandLog1p : OpRewritePattern<math::Log1pOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(math::Log1pOp op, PatternRewriter &rewriter) const override {
+    if (!op.getType().isF32())
+      return rewriter.notifyMatchFailure(op, "not f32");
+    ScalarExpr x(rewriter, op.getLoc(), op.getOperand()), u = x + 1.0, rounded = u - 1.0;
+    ScalarExpr isSmall = eq(rounded, like(x, 0)), isInfinite = eq(u, like(x, std::numeric_limits<double>::infinity()));
+    ScalarExpr y = log(u) * (x / select(isSmall, like(x, 1), rounded));
+    rewriter.replaceOp(op, select(isSmall, x, select(isInfinite, u, y)).value);
+    return success();
+  }
+};
+
 /// x^2 and x^3, which models write as powers, as products: as PyTorch does.
 struct PowByProducts : OpRewritePattern<math::PowFOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -180,6 +198,8 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<>> {
     if (hasLibm) {
       patterns.add<CallLibm<math::Log1pOp>>(&getContext(), "log1p");
       patterns.add<CallLibm<math::ExpM1Op>>(&getContext(), "expm1");
+    } else {
+      patterns.add<ExpandLog1p>(&getContext());
     }
     patterns.add<ExpandExp, ExpandExpM1, ExpandTanh, ScaleDenormalLog, PowByProducts>(&getContext());
     RewritePatternSet upstream(&getContext());

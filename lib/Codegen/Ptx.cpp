@@ -2,9 +2,11 @@
 #include "DeviceKernels.h"
 
 #include "scrimp/Codegen/Kernels.h"
+#include "scrimp/Codegen/PtxGate.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/GPU/Transforms/Passes.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -13,14 +15,15 @@
 using namespace mlir;
 using namespace mlir::scrimp;
 
-/// The functions that PTX would call and does not define: what nobody linked.
-static SmallVector<StringRef> findExternals(StringRef ptx) {
-  SmallVector<StringRef> lines, found;
-  ptx.split(lines, '\n');
-  for (StringRef line : lines)
-    if (line.trim().starts_with(".extern"))
-      found.push_back(line.trim());
-  return found;
+/// The kernels that libdevice computes something in: it makes the functions of f64, and the rarer ones of f32, by way
+/// of approximations that it mends.
+static llvm::StringSet<> findUsersOfLibdevice(ModuleOp module) {
+  llvm::StringSet<> users;
+  module.walk([&](LLVM::CallOp call) {
+    if (call.getCallee().value_or("").starts_with("__nv_"))
+      users.insert(call->getParentOfType<LLVM::LLVMFuncOp>().getName());
+  });
+  return users;
 }
 
 /// Asked before LLVM, which would only warn.
@@ -42,6 +45,7 @@ FailureOr<std::string> mlir::scrimp::emitPtx(ModuleOp kernels, StringRef chip) {
   FailureOr<OwningOpRef<ModuleOp>> module = lowerKernelsToDevice(kernels, chip);
   if (failed(module))
     return failure();
+  llvm::StringSet<> approximate = findUsersOfLibdevice(**module);
   GpuModuleToBinaryPassOptions binary;
   binary.compilationTarget = "isa";
   if (const char *home = std::getenv("CUDA_HOME"))
@@ -59,11 +63,9 @@ FailureOr<std::string> mlir::scrimp::emitPtx(ModuleOp kernels, StringRef chip) {
   });
   if (StringRef(ptx).ends_with(StringRef("\0", 1)))
     ptx.pop_back();
-  SmallVector<StringRef> externals = findExternals(ptx);
-  if (!externals.empty())
-    return kernels.emitError() << "the PTX calls functions it does not define, such as '" << externals.front()
-                               << "'; libdevice is linked from the CUDA toolkit, looked for in " << binary.toolkitPath
-                               << " (set CUDA_HOME)",
+  if (std::string fault = findPtxFault(ptx, approximate); !fault.empty())
+    return kernels.emitError() << "the PTX " << fault << "; libdevice is linked from the CUDA toolkit, looked for in "
+                               << binary.toolkitPath << " (set CUDA_HOME)",
            failure();
   return ptx;
 }

@@ -1,5 +1,6 @@
 // scrimp-kernel-test: forms, compiles and runs the kernels of a function beside the interpreter; with and without
 // fusion, bit for bit. For tests.
+#include "Fault.h"
 #include "scrimp/Codegen/Verify.h"
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Support/Messages.h"
@@ -33,11 +34,25 @@ static LogicalResult formKernels(ModuleOp module, bool fuse) {
   return pm.run(module);
 }
 
+static llvm::cl::opt<Fault>
+    fault("fault", llvm::cl::desc("Plant one in a device's kernel; the comparison should find it"),
+          llvm::cl::init(Fault::None),
+          llvm::cl::values(clEnumValN(Fault::BarrierRemoved, "barrier-removed", "no barrier before shared values are read"),
+                           clEnumValN(Fault::BarrierDivergent, "barrier-divergent", "one thread passes a barrier by"),
+                           clEnumValN(Fault::Index, "index", "a store one element further"),
+                           clEnumValN(Fault::Mask, "mask", "half a warp in the mask of a shuffle")));
+static llvm::cl::opt<unsigned> faultyKernel("faulty-kernel", llvm::cl::desc("Which of those that have a place for it"),
+                                            llvm::cl::init(0));
+/// For a test that goes through the kernels.
+static constexpr int kNoSuchKernel = 3;
+
 static LogicalResult verify(ModuleOp module, StringRef entry, const VerifyOptions &options,
                             SmallVectorImpl<HostTensor> &results) {
   FailureOr<OwningOpRef<ModuleOp>> kernels = emitKernels(module);
   if (failed(kernels))
     return failure();
+  if (fault != Fault::None && !plantFault(**kernels, fault, faultyKernel))
+    std::exit(kNoSuchKernel);
   auto function = module.lookupSymbol<func::FuncOp>(entry);
   if (!function)
     return module.emitError() << "no function @" << entry;

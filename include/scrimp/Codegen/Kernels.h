@@ -63,9 +63,9 @@ FailureOr<std::string> compileKernels(ModuleOp kernels, const CpuOptions &option
 /// compileKernels into a file. Nothing is left at `path` on failure.
 LogicalResult compileToObject(ModuleOp kernels, const CpuOptions &options, llvm::StringRef path);
 
-/// PTX for a chip such as "sm_90a": for each kernel an entry k<N> with the same parameters, whose threads share the units
-/// [begin, end). Fails after an error if code would call a function that
-/// PTX does not define: libdevice is linked from the CUDA toolkit at $CUDA_HOME or /usr/local/cuda.
+/// PTX for a chip such as "sm_90a": for each kernel an entry k<N> with the same parameters, whose threads share the
+/// units [begin, end). Fails after an error if code would call a function that PTX does not define: libdevice is linked
+/// from the CUDA toolkit at $CUDA_HOME or /usr/local/cuda.
 FailureOr<std::string> emitPtx(ModuleOp kernels, llvm::StringRef chip);
 
 /// Registers what lowering needs. Call before the context is made, or append to it.

@@ -1,0 +1,48 @@
+"""Plants faults in the kernels of an emulated device: each must be reported, or give another result.
+
+usage: faults.py FOLDER"""
+import os
+import subprocess
+import sys
+
+folder = sys.argv[1]
+FILES = ["rows-neural.mlir", "rows-images.mlir", "rows-reduce.mlir"]
+SIZES = {"COLS": "100", "WIDE": "f32", "TYPE": "f32"}
+
+
+def text_of(name):
+    text = open(os.path.join(folder, name)).read()
+    for word, value in SIZES.items():
+        text = text.replace(word, value)
+    return text
+
+
+def run(text, *flags, order="forward"):
+    command = ["scrimp-kernel-test", "--target", "emulated", "--ulps", "64", "--no-compare-fusion", *flags, "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True,
+                          env=dict(os.environ, SCRIMP_EMULATED_ORDER=order))  # fmt: skip
+    return done.returncode
+
+
+failed = False
+for kind, least in (("barrier-removed", 10), ("barrier-divergent", 10), ("mask", 10), ("index", 10)):
+    planted = 0
+    for name in FILES:
+        text = text_of(name)
+        for kernel in range(100):
+            flags = ("--fault", kind, "--faulty-kernel", str(kernel))
+            status = run(text, *flags)
+            if status == 3 or planted == 10:
+                break
+            planted += 1
+            if status == 0 and run(text, *flags, order="reverse") == 0:
+                failed = True
+                print(f"{kind} in kernel {kernel} of {name}: nothing is found")
+    if planted < least:
+        failed = True
+        print(f"{kind}: {planted} kernels have a place for it, expected {least}")
+for name in FILES:
+    if run(text_of(name)):
+        failed = True
+        print(f"{name} fails without a fault")
+sys.exit(failed)

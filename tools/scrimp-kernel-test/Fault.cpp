@@ -1,0 +1,59 @@
+#include "Fault.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+
+/// Whether the next thing behind the barrier reads what others wrote: without it the result is another.
+static bool isNeeded(gpu::BarrierOp barrier) {
+  for (Operation *next = barrier->getNextNode(); next; next = next->getNextNode())
+    if (auto load = dyn_cast<memref::LoadOp>(next))
+      return load.getMemRefType().getMemorySpace() != nullptr;
+    else if (next->getNumRegions())
+      return false;
+  return false;
+}
+
+static bool plant(func::FuncOp kernel, Fault fault) {
+  bool isPlanted = false;
+  kernel.walk([&](Operation *op) {
+    OpBuilder b(op);
+    Location loc = op->getLoc();
+    if (auto barrier = dyn_cast<gpu::BarrierOp>(op); barrier && fault == Fault::BarrierRemoved && isNeeded(barrier)) {
+      barrier.erase();
+    } else if (barrier && fault == Fault::BarrierDivergent) {
+      Value thread = gpu::ThreadIdOp::create(b, loc, gpu::Dimension::x);
+      Value three = arith::ConstantIndexOp::create(b, loc, 3);
+      Value isOther = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, thread, three);
+      auto branch = scf::IfOp::create(b, loc, isOther, /*withElseRegion=*/false);
+      barrier->moveBefore(branch.thenYield());
+    } else if (auto store = dyn_cast<memref::StoreOp>(op);
+               store && fault == Fault::Index && !store.getMemRefType().getMemorySpace()) {
+      Value one = arith::ConstantIndexOp::create(b, loc, 1);
+      store.getIndicesMutable()[0].set(arith::AddIOp::create(b, loc, store.getIndices()[0], one));
+    } else if (auto shuffle = dyn_cast<gpu::ShuffleOp>(op); shuffle && fault == Fault::Mask) {
+      shuffle.getWidthMutable().assign(arith::ConstantIntOp::create(b, loc, 16, 32)); // the mask follows from it
+    } else {
+      return WalkResult::advance();
+    }
+    isPlanted = true;
+    return WalkResult::interrupt();
+  });
+  return isPlanted;
+}
+
+bool mlir::scrimp::plantFault(ModuleOp kernels, Fault fault, unsigned kernel) {
+  for (auto function : kernels.getOps<func::FuncOp>()) {
+    func::FuncOp trial = function.clone();
+    bool hasPlace = plant(trial, fault);
+    trial.erase();
+    if (hasPlace && kernel-- == 0)
+      return plant(function, fault);
+  }
+  return false;
+}
