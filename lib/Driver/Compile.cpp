@@ -1,5 +1,7 @@
 #include "scrimp/Driver/Compile.h"
 
+#include "DeviceReport.h"
+
 #include "scrimp/Codegen/Kernels.h"
 #include "scrimp/Codegen/Verify.h"
 #include "scrimp/Dialect/Scrimp.h"
@@ -472,6 +474,8 @@ FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, ML
       report->insert({"products_of_16_bits", *products});
     if (search)
       report->insert({"search", std::move(*search)});
+    if (chosen.target == "cuda" && failed(addDeviceCode(*report, *compilation->module)))
+      return failure();
     if (StringRef(options.report).ends_with(".html"))
       os << drawReport(*report);
     else

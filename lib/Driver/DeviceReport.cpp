@@ -1,0 +1,59 @@
+#include "DeviceReport.h"
+
+#include "scrimp/Analysis/Aliases.h"
+#include "scrimp/Codegen/DeviceCode.h"
+#include "scrimp/Codegen/Kernels.h"
+#include "scrimp/Dialect/Scrimp.h"
+
+using namespace mlir;
+using namespace mlir::scrimp;
+using llvm::json::Array;
+using llvm::json::Object;
+
+LogicalResult mlir::scrimp::addDeviceCode(Object &report, ModuleOp module) {
+  FailureOr<OwningOpRef<ModuleOp>> kernels = emitKernels(module);
+  if (failed(kernels))
+    return failure();
+  FailureOr<DeviceCode> code = compileDeviceCode(kernels->get());
+  if (failed(code))
+    return failure();
+  struct Launched {
+    std::string where;
+    int64_t threads = 0, launches = 0;
+  };
+  llvm::StringMap<Launched> launched;
+  module.walk([&](KernelRegionOp kernel) {
+    auto symbol = kernel->getAttrOfType<StringAttr>(ScrimpDialect::kSymbol);
+    auto shape = kernel->getAttrOfType<DenseI64ArrayAttr>(ScrimpDialect::kLaunch);
+    if (!symbol || !shape)
+      return;
+    Launched &entry = launched[symbol.getValue()];
+    if (!entry.launches++)
+      entry = {userNameOf(kernel), shape[1], 1};
+  });
+  Object result{{"ptx_bytes", static_cast<int64_t>(code->ptx.size())}};
+  if (code->images.empty())
+    result["assembled"] = "no: ptxas is not found in PATH, CUDA_HOME or /usr/local/cuda";
+  Array images;
+  Object ofKernels;
+  for (const DeviceImage &image : code->images) {
+    images.push_back(Object{{"chip", image.chip}, {"bytes", static_cast<int64_t>(image.cubin.size())}});
+    for (const KernelResources &kernel : image.kernels) {
+      const Launched &use = launched[kernel.symbol];
+      auto found = ofKernels.try_emplace(kernel.symbol, Object{{"where", use.where},
+                                                               {"launches", use.launches},
+                                                               {"threads", use.threads},
+                                                               {"chips", Object()}});
+      (*found.first->second.getAsObject()->getObject("chips"))[image.chip] =
+          Object{{"registers", kernel.registers},
+                 {"shared_bytes", kernel.sharedBytes},
+                 {"stack_bytes", kernel.stackBytes},
+                 {"spill_bytes", kernel.spillBytes},
+                 {"occupancy", computeOccupancy(image.chip, use.threads, kernel)}};
+    }
+  }
+  result["images"] = std::move(images);
+  result["kernels"] = std::move(ofKernels);
+  report["device_code"] = std::move(result);
+  return success();
+}
