@@ -107,6 +107,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::lowerKernelsToDevice(ModuleOp ker
   pm.addPass(createGpuNVVMAttachTarget(target));
   OpPassManager &inside = pm.nest<gpu::GPUModuleOp>();
   inside.addPass(createExpandMathPass(/*hasFma=*/true, /*hasLibm=*/false));
+  inside.addPass(createDeviceMathPass());
   inside.addPass(createExpandBFloat16Pass());
   inside.addPass(std::make_unique<ExactMath>());
   arith::ArithEmulateUnsupportedFloatsOptions emulate;

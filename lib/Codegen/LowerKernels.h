@@ -10,6 +10,9 @@ namespace mlir::scrimp {
 /// would compute badly. See MathExpansion.cpp.
 std::unique_ptr<Pass> createExpandMathPass(bool hasFma, bool hasLibm);
 
+/// Rewrites what f32 kernels of a device would take from a library. See DeviceMath.cpp.
+std::unique_ptr<Pass> createDeviceMathPass();
+
 /// Rewrites conversions to bf16 from anything but f32, which would round twice, in terms of f32.
 std::unique_ptr<Pass> createExpandBFloat16Pass();
 

@@ -40,10 +40,9 @@ LogicalResult mlir::scrimp::addDeviceCode(Object &report, ModuleOp module) {
     images.push_back(Object{{"chip", image.chip}, {"bytes", static_cast<int64_t>(image.cubin.size())}});
     for (const KernelResources &kernel : image.kernels) {
       const Launched &use = launched[kernel.symbol];
-      auto found = ofKernels.try_emplace(kernel.symbol, Object{{"where", use.where},
-                                                               {"launches", use.launches},
-                                                               {"threads", use.threads},
-                                                               {"chips", Object()}});
+      auto found = ofKernels.try_emplace(
+          kernel.symbol,
+          Object{{"where", use.where}, {"launches", use.launches}, {"threads", use.threads}, {"chips", Object()}});
       (*found.first->second.getAsObject()->getObject("chips"))[image.chip] =
           Object{{"registers", kernel.registers},
                  {"shared_bytes", kernel.sharedBytes},

@@ -12,8 +12,8 @@ namespace mlir::scrimp {
 /// What a kernel takes of a multiprocessor, as ptxas says.
 struct KernelResources {
   std::string symbol;
-  int64_t registers = 0;   // of a thread
-  int64_t sharedBytes = 0; // of a block
+  int64_t registers = 0;                  // of a thread
+  int64_t sharedBytes = 0;                // of a block
   int64_t stackBytes = 0, spillBytes = 0; // of a thread; spills: stores and loads
 };
 
@@ -31,12 +31,12 @@ struct DeviceCode {
 /// The architectures: every card from compute capability 8.0 on runs one of the images, or the PTX.
 llvm::ArrayRef<llvm::StringLiteral> deviceChips();
 
-/// Compiles what emitKernels gave for a device. ptxas is looked for in PATH, $CUDA_HOME and /usr/local/cuda. Fails after an
-/// error where it refuses the PTX, or a kernel takes more shared memory than every card has.
+/// Compiles what emitKernels gave for a device. ptxas is looked for in PATH, $CUDA_HOME and /usr/local/cuda. Fails
+/// after an error where it refuses the PTX, or a kernel takes more shared memory than every card has.
 FailureOr<DeviceCode> compileDeviceCode(ModuleOp kernels);
 
-/// The part of a multiprocessor's threads that run where blocks of `threads` are all there is, between 0 and 1 ("CUDA C++
-/// Programming Guide", compute capabilities).
+/// The part of a multiprocessor's threads that run where blocks of `threads` are all there is, between 0 and 1 ("CUDA
+/// C++ Programming Guide", compute capabilities).
 double computeOccupancy(llvm::StringRef chip, int64_t threads, const KernelResources &resources);
 
 } // namespace mlir::scrimp

@@ -97,8 +97,8 @@ TEST_P(MathAccuracy, UnaryOverAllExponents) {
       worst = error, at = i;
   // A device has no libm to call.
   bool isBuilt = cpu == StringRef("device") && function.op == StringRef("log1p");
-  EXPECT_LE(worst, isBuilt ? 2.5 : function.ulps) << function.op << "(" << x[at] << ") = " << y[at] << ", expected "
-                                  << function.exact(x[at]);
+  EXPECT_LE(worst, isBuilt ? 2.5 : function.ulps)
+      << function.op << "(" << x[at] << ") = " << y[at] << ", expected " << function.exact(x[at]);
   RecordProperty("worst_ulps", std::to_string(worst));
 }
 
@@ -113,17 +113,38 @@ INSTANTIATE_TEST_SUITE_P(Functions, MathAccuracy,
                            return std::string(std::get<0>(info.param).op) + "_" + std::get<1>(info.param);
                          });
 
-TEST(MathAccuracyBinary, Pow) {
-  ElementwiseKernel kernel("pow", 2, "host");
-  ASSERT_TRUE(kernel.isValid());
-  std::vector<float> a, b;
-  for (float base : {0.0f, -0.0f, 1e-40f, 0.1f, 1.0f, 1.5f, 3.0f, 1e20f, INFINITY, -2.0f, -INFINITY, NAN})
-    for (float exponent : {0.0f, 0.5f, 1.0f, 2.0f, 3.0f, -1.0f, -2.5f, 17.25f, 100.0f, INFINITY, -INFINITY, NAN}) {
-      a.push_back(base);
-      b.push_back(exponent);
+class MathAccuracyBinary : public testing::TestWithParam<const char *> {
+public:
+  /// Largest error over pairs of edges and of numbers of all sizes, and where it is.
+  void check(const char *op, double (*exact)(double, double), double ulps) {
+    ElementwiseKernel kernel(op, 2, GetParam());
+    ASSERT_TRUE(kernel.isValid());
+    std::vector<float> edges = {0.0f,  -0.0f,    1e-40f,    0.1f,   0.5f,    1.0f,   1.5f,
+                                2.0f,  3.0f,     17.25f,    100.0f, 1e20f,   -1.0f,  -2.0f,
+                                -2.5f, INFINITY, -INFINITY, 3e38f,  -1e-40f, 1e-30f, NAN},
+                       a, b;
+    for (float x : edges)
+      for (float y : edges)
+        a.push_back(x), b.push_back(y);
+    for (uint32_t i = 0; i < 100000; ++i) {
+      a.push_back(std::bit_cast<float>(i * 2654435761u));
+      b.push_back(std::bit_cast<float>((i * 40503u) % 0x0a000000u + 0x3b000000u));
+      a.push_back(0.5f + static_cast<float>(i % 1000) / 500);
+      b.push_back(static_cast<float>(i) / 1000 - 50);
     }
-  std::vector<float> y = kernel.run({a, b});
-  for (size_t i = 0; i < a.size(); ++i)
-    EXPECT_LE(ulpsBetween(y[i], std::pow(double(a[i]), double(b[i]))), 1.0) << a[i] << " ^ " << b[i] << " = " << y[i];
-}
+    std::vector<float> y = kernel.run({a, b});
+    double worst = -1;
+    size_t at = 0;
+    for (size_t i = 0; i < a.size(); ++i)
+      if (double error = ulpsBetween(y[i], exact(a[i], b[i])); error > worst)
+        worst = error, at = i;
+    EXPECT_LE(worst, ulps) << op << "(" << a[at] << ", " << b[at] << ") = " << y[at] << ", expected "
+                           << exact(a[at], b[at]);
+  }
+};
+
+TEST_P(MathAccuracyBinary, Pow) { check("pow", std::pow, 1.0); }
+TEST_P(MathAccuracyBinary, Remainder) { check("remainder", std::fmod, 0.0); }
+INSTANTIATE_TEST_SUITE_P(Targets, MathAccuracyBinary, testing::Values("host", "device"),
+                         [](const auto &info) { return std::string(info.param); });
 } // namespace
