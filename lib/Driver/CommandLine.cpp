@@ -204,9 +204,10 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
          "The CPU to compile for: native, a name that LLVM knows, or x86-64-v2 for any machine. The executable runs "
          "where its instructions are; one with avx512bf16 multiplies bf16 by these, otherwise in f32")
       ->capture_default_str();
-  app.add_option("--target", options.target,
-                 "What runs the executable: cpu, or emulated: the kernels of a CUDA device, run thread by thread on the "
-                 "CPU (slow, for tests). cuda: no executable yet, but its graph, commands and PTX by --emit")
+  app.add_option(
+         "--target", options.target,
+         "What runs the executable: cpu, or emulated: the kernels of a CUDA device, run thread by thread on the "
+         "CPU (slow, for tests). cuda: no executable yet, but its graph, commands and PTX by --emit")
       ->check(CLI::IsMember({"cpu", "emulated", "cuda"}))
       ->capture_default_str();
   app.add_option("--workers", options.workers, "Most threads of the executable (default: this machine's)")
@@ -217,6 +218,10 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
   app.add_option("--report", options.report,
                  "Write what the memory goes to, and what each pass saved: memory.json, or memory.html to look at")
       ->type_name("FILE");
+  // As a variable leaves it that was never set: not the same as leaving out the flag.
+  for (const char *flag : {"--init-from", "--device", "--report"})
+    app.get_option(flag)->check(
+        [](const std::string &text) { return text.empty() ? std::string("the name is empty") : std::string(); }, "");
 }
 
 /// Nothing here catches std::bad_alloc.

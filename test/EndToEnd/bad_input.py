@@ -279,6 +279,8 @@ def outputs(folder):
         [*compile_, folder / "new", "--report", folder / "new"],
         "scrimp-compile: error: --output and --report are both 'FOLDER/new'",
     )
+    for flag in ("--report", "--init-from", "--device"):
+        expect(folder, [*compile_, folder / "new", flag, ""], f"scrimp-compile: error: {flag}: the name is empty; see --help")
     check(good.read_bytes() == linear(mean_of("y")), "the model was written to")
     # A signal while files of the linker's lie there.
     process = subprocess.Popen([str(a) for a in [*compile_, folder / "train"]])

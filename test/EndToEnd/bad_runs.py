@@ -417,6 +417,7 @@ def run_time_flags(folder):
         ),
         (["--steps", "1", "--epochs", "1"], "--steps and --epochs are both given; give one"),
         (["--save-every", "5"], "--save-every needs --save DIR"),
+        *(([flag, ""], f"{flag}: the name is empty; see --help") for flag in ("--resume", "--save", "--trace")),
         (["--lr-schedule", "magic"], "--lr-schedule is 'magic', expected constant, linear or cosine"),
     ):
         expect(folder, [program, *data, *arguments], "train: error: " + message)

@@ -145,6 +145,11 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
   app.add_flag("--verify", options.verify,
                "compare the matrix products of all shapes that this program has with plain sums, and end");
 
+  // As a variable leaves it that was never set: not the same as leaving out the flag.
+  for (const char *flag : {"--save", "--resume", "--init-from", "--metrics", "--trace"})
+    app.get_option(flag)->check(
+        [](const std::string &text) { return text.empty() ? std::string("the name is empty") : std::string(); }, "");
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {

@@ -183,7 +183,8 @@ static Result<std::vector<TensorSet>> openSets(std::string path, int rank, int r
   struct stat info;
   std::vector<TensorSet> sets;
   if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
-    auto has = [&](const char *name) { return access((path + "/" + name).c_str(), F_OK) == 0; };
+    // A link that leads nowhere counts, so that it is told.
+    auto has = [&](const char *name) { return lstat((path + "/" + name).c_str(), &info) == 0; };
     bool isCheckpoint = has("state.json") || has("latest");
     if (isCheckpoint || !(has("model.safetensors.index.json") || has("model.safetensors"))) {
       Result<CheckpointOnDisk> checkpoint = openCheckpoint(path);

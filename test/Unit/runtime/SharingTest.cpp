@@ -383,6 +383,10 @@ TEST_F(SharedOut, InitFromReadsTheRanksPart) {
   writeBytes(damaged, bytes);
   EXPECT_EQ(initialize(one, shared).front().substr(0, damaged.size() + 27),
             "--init-from: '" + damaged + "' is damaged:");
+  fs::create_directory(folder + "/link");
+  fs::create_symlink("nowhere", folder + "/link/model.safetensors");
+  EXPECT_EQ(initialize(one, folder + "/link").front(),
+            "--init-from: cannot open '" + folder + "/link/model.safetensors': No such file or directory");
   fs::create_directory(folder + "/empty");
   EXPECT_EQ(initialize(one, folder + "/empty").front(), "--init-from: '" + folder +
                                                             "/empty' holds no checkpoint: there is "
