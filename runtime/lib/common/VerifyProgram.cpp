@@ -421,9 +421,11 @@ private:
     std::vector<char *> pointers(items(call->buffers()).size());
     std::vector<uint64_t> lengths;
     for (const Range *range : items(call->buffers())) {
+      // Pieces of tensors begin at any element. Of what has no type here it is that of the sums, at most.
+      bool isTyped = lengths.size() < items(call->types()).size();
+      DType type = isTyped ? call->types()->Get(static_cast<flatbuffers::uoffset_t>(lengths.size())) : call->dtype();
+      uint64_t alignment = std::min<uint64_t>(elementBytes(type), range->bytes() & -range->bytes());
       lengths.push_back(range->bytes());
-      // Pieces of tensors begin where their length allows.
-      uint64_t alignment = std::min<uint64_t>(8, range->bytes() & -range->bytes());
       bool isAligned = !range->bytes() || range->offset() % alignment == 0;
       for (int64_t stride : items(range->strides()))
         isAligned &= !range->bytes() || stride % static_cast<int64_t>(alignment) == 0;

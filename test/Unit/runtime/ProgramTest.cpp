@@ -120,10 +120,10 @@ TEST(Program, RefusesEachKindOfFault) {
        "gemm: A needs 8000 bytes, found 16 (in h.0.mlp)"},
       {[=](auto &t) {
          CallT bad = gemmCall(t);
-         *bad.buffers[0] = makeRange(4, 16);
+         *bad.buffers[0] = makeRange(2, 16);
          call(t, bad);
        },
-       "a buffer of gemm is not aligned to 8 bytes"},
+       "a buffer of gemm is not aligned to 4 bytes"},
       {[=](auto &t) { launch(t).buffers[2]->strides = {16}; }, "buffer 2 of loss has 1 strides inside 0 repeats"},
       {[=](auto &t) { launch(t).buffers[2]->space = MemorySpace::host; }, "buffer 2 of loss lies in another memory"},
       {[=](auto &t) { repeat(t, 0); }, "a repeat of 0 iterations"},
