@@ -242,7 +242,8 @@ int64_t DeviceExpander::chooseThreads() {
     if (llvm::any_of(list, [](const Access &access) { return access.isStore && !access.loop; }) &&
         llvm::any_of(list, [](const Access &access) { return !access.isStore; }))
       return 0;
-  return longest <= 32 ? 32 : longest <= 64 ? 64 : longest <= 512 ? 128 : 256;
+  // A warp needs no shared memory to combine what its lanes have.
+  return longest <= 128 ? kWarp : longest <= 1024 ? 128 : 256;
 }
 
 /// Whether what the loop stores is read by other threads, or what it reads is stored by others.

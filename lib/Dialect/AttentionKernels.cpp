@@ -39,12 +39,11 @@ public:
     return s.Hq == s.Hkv ? h : Value(arith::DivUIOp::create(b, loc, h, index(b, s.Hq / s.Hkv)));
   }
 
-  /// The sum of `element(j)` for j in [0, n), in order.
+  /// The sum of `element(j)` for j in [0, n).
   ScalarExpr sum(OpBuilder &b, int64_t n, llvm::function_ref<ScalarExpr(OpBuilder &, Value)> element) const {
-    return loop(b, index(b, 0), index(b, n), {emitConstant(b, loc, compute, 0)},
-                [&](OpBuilder &in, Value j, ValueRange sums) {
-                  return SmallVector<Value>{(expr(in, sums[0]) + element(in, j)).value};
-                })[0];
+    return expr(b, emitReduce(b, loc, n, Combine::Add, compute, [&](OpBuilder &in, Value j) {
+                     return SmallVector<Value>{element(in, j).value};
+                   })[0]);
   }
 
   using Body = llvm::function_ref<SmallVector<Value>(OpBuilder &, Value, ValueRange)>;

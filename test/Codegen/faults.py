@@ -7,7 +7,7 @@ import sys
 
 folder = sys.argv[1]
 FILES = ["rows-neural.mlir", "rows-images.mlir", "rows-reduce.mlir"]
-SIZES = {"COLS": "100", "WIDE": "f32", "TYPE": "f32"}
+SIZES = {"COLS": "200", "WIDE": "f32", "TYPE": "f32"}
 
 
 def text_of(name):
