@@ -13,10 +13,25 @@ struct ValidRange {
 };
 } // namespace
 
-/// `c` if `select` passes `value` on only where it is not c.
+static bool isTrue(Value value) {
+  std::optional<HostTensor> constant = constantOf(value);
+  return constant && !constant->isFloat() && llvm::all_of(constant->ints(), [](int64_t element) { return element; });
+}
+
+/// `c` if `select` passes `value` on only where it is not c, whether that is written as `!=`, as the negation of `==`,
+/// or by the other branch.
 static std::optional<int64_t> excludedBy(SelectOp select, Value value) {
-  auto compare = select.getCondition().getDefiningOp<CompareOp>();
-  if (!compare || compare.getPredicate() != Predicate::ne || compare.getA() != value || select.getA() != value)
+  bool isPassed = select.getA() == value; // where the condition, as far as it has been followed, is true
+  if (isPassed == (select.getB() == value))
+    return std::nullopt;
+  Value condition = select.getCondition();
+  for (auto negation = condition.getDefiningOp<XorOp>(); negation && isTrue(negation.getB());
+       negation = condition.getDefiningOp<XorOp>()) {
+    condition = negation.getA();
+    isPassed = !isPassed;
+  }
+  auto compare = condition.getDefiningOp<CompareOp>();
+  if (!compare || compare.getPredicate() != (isPassed ? Predicate::ne : Predicate::eq) || compare.getA() != value)
     return std::nullopt;
   std::optional<HostTensor> constant = constantOf(compare.getB());
   if (!constant || constant->isFloat() || constant->size() == 0 || !llvm::all_equal(constant->ints()))

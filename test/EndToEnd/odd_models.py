@@ -308,5 +308,35 @@ def indices(folder):
         )
 
 
+def ignored(folder):
+    """A value that a loss leaves out, as exporters write that, is valid data: replaced before the lookup and masked after."""
+    forms = {
+        "negated": [node("Equal", ["i", "c"], ["e"]), node("Not", ["e"], ["n"]), node("Where", ["n", "i", "zero"], ["j"])],
+        "other": [node("Equal", ["i", "c"], ["e"]), node("Not", ["e"], ["n"]), node("Where", ["e", "zero", "i"], ["j"])],
+    }
+    for name, nodes in forms.items():
+        nodes += [
+            node("Gather", ["t", "j"], ["p"]),
+            node("Where", ["n", "p", "none"], ["q"]),
+            node("Mul", ["q", "w"], ["r"]),
+            node("ReduceSum", ["r"], ["loss"], keepdims=0),
+        ]
+        # The table is frozen: nothing but w learns.
+        tensors = {"t": np.arange(1, 6).astype("f4"), "w": np.ones(1, "f4"), "none": np.zeros(1, "f4")}
+        tensors |= {"c": np.array(-100), "zero": np.array(0)}
+        path = folder / f"{name}.onnx"
+        path.write_bytes(model(nodes, [value("i", "i8", ["batch", 1])], [value("loss", "f4", [])], tensors))
+        compile_model(path, folder / name, "--dim", "batch=3", "--frozen", "t", "--frozen", "none")
+        np.save(folder / "i.npy", np.array([[4], [-100], [1]]))
+        steps = train_steps(folder / name, folder / "m.jsonl", "--data", f"i={folder}/i.npy")
+        check(steps[0]["loss"] == 7, f"{name}: the loss is {steps[0]['loss']}, expected 5 + 2")
+        np.save(folder / "i.npy", np.array([[4], [-100], [-1]]))
+        expect(
+            folder,
+            [folder / name, "--no-shuffle", "--data", f"i={folder}/i.npy"],
+            f"{name}: error: --data: input 'i', sample 2: value -1 in 'FOLDER/i.npy' is outside 0 to 4 (or -100, ignored)",
+        )
+
+
 if __name__ == "__main__":
-    harness.main([optimizers, clipping, adam, without_data, dropout, half_precision, exported, indices])
+    harness.main([optimizers, clipping, adam, without_data, dropout, half_precision, exported, indices, ignored])
