@@ -13,6 +13,7 @@ import sys
 import numpy as np
 
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
+sys.path.append(str(MODELS))  # their generators
 # By model: the file of each of its inputs.
 INPUTS = {
     "mlp": {"x": "x.npy", "labels": "labels.npy"},

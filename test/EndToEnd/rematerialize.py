@@ -9,6 +9,7 @@ import numpy as np
 
 import harness
 from harness import INPUTS, MODELS, check, compile_model, run, same_checkpoints, same_losses, train_steps, weights
+from large import gpt
 from onnx_writer import model, node, value
 
 # A price of memory at which everything is computed again that may be.
@@ -199,53 +200,6 @@ def plans(folder):
                     kept(found) < kept(none) or (name == "lenet" and policy != "tradeoff=inf"),
                     f"{name} {flags} keeps {kept(found)} bytes with {policy}, {kept(none)} with none",
                 )
-
-
-def gpt(layers, batch, length, width, heads):
-    """A GPT without dropout as PyTorch exports it; weights are inputs without values."""
-    nodes, inputs, outer = [], [], [batch, length, width]
-
-    def op(kind, inputs, output, scope, **attributes):
-        nodes.append(node(kind, inputs, [output], name=f"/{scope}/{kind}_{output}", **attributes))
-        return output
-
-    def parameter(name, *shape):
-        inputs.append(value(name, "f4", list(shape)))
-        return name
-
-    def linear(x, scope, rows, columns):
-        y = op("MatMul", [x, parameter(f"{scope}.weight", rows, columns)], f"{scope}.product", scope)
-        return op("Add", [y, parameter(f"{scope}.bias", columns)], f"{scope}.out", scope)
-
-    def norm(x, scope):
-        names = [parameter(f"{scope}.{n}", width) for n in ("weight", "bias")]
-        return op("LayerNormalization", [x, *names], f"{scope}.out", scope, axis=-1, epsilon=1e-5)
-
-    x = op("Mul", ["x", parameter("scale", width)], "embedded", "embed")
-    constants = {
-        "four": np.array([batch, length, heads, width // heads], "i8"),
-        "three": np.array(outer, "i8"),
-        "thirds": np.full(3, width, "i8"),
-    }
-    for i in range(layers):
-        h = f"h.{i}"
-        qkv = linear(norm(x, f"{h}.ln_1"), f"{h}.attn.c_attn", width, 3 * width)
-        parts = [f"{h}.{n}" for n in "qkv"]
-        nodes.append(node("Split", [qkv, "thirds"], parts, name=f"/{h}.attn/Split", axis=-1))
-        for n in parts:
-            four = op("Reshape", [n, "four"], n + ".4", f"{h}.attn")
-            op("Transpose", [four], n + ".t", f"{h}.attn", perm=[0, 2, 1, 3])
-        y = op("Attention", [n + ".t" for n in parts], f"{h}.y", f"{h}.attn", is_causal=1)
-        y = op("Transpose", [y], f"{h}.y.t", f"{h}.attn", perm=[0, 2, 1, 3])
-        y = linear(op("Reshape", [y, "three"], f"{h}.y.3", f"{h}.attn"), f"{h}.attn.c_proj", width, width)
-        x = op("Add", [x, y], f"{h}.middle", h)
-        y = linear(norm(x, f"{h}.ln_2"), f"{h}.mlp.c_fc", width, 4 * width)
-        y = op("Gelu", [y], f"{h}.gelu", f"{h}.mlp.act", approximate="tanh")
-        x = op("Add", [x, linear(y, f"{h}.mlp.c_proj", 4 * width, width)], f"{h}.out", h)
-    op("Mul", [norm(x, "ln_f"), "x"], "weighted", "loss")
-    op("ReduceMean", ["weighted"], "loss", "loss", keepdims=0)
-    inputs.append(value("x", "f4", outer))
-    return model(nodes, inputs, [value("loss", "f4", [])], constants, opset=23)
 
 
 def bytes_per_layer(folder):
