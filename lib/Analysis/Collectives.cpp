@@ -1,6 +1,7 @@
 #include "scrimp/Analysis/Collectives.h"
 
 #include "scrimp/Analysis/Aliases.h"
+#include "scrimp/Analysis/Cost.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -143,7 +144,7 @@ LogicalResult mlir::scrimp::verifyCollectives(ModuleOp module) {
                       .wasInterrupted());
 }
 
-SmallVector<Traffic> mlir::scrimp::collectTraffic(func::FuncOp function) {
+SmallVector<Traffic> mlir::scrimp::collectTraffic(func::FuncOp function, const planner::Network &network) {
   SmallVector<Traffic> all;
   function.walk([&](CollectiveOp op) {
     int64_t times = 1;
@@ -154,7 +155,10 @@ SmallVector<Traffic> mlir::scrimp::collectTraffic(func::FuncOp function) {
     if (traffic == all.end())
       traffic = all.insert(all.end(), {name.str()});
     traffic->count += times;
+    planner::ExchangeCost cost = planner::estimateExchange(describeExchange(op), network);
     traffic->bytes += times * cast<CostOp>(op.getOperation()).getLinkBytes();
+    traffic->betweenBytes += times * cost.betweenBytes;
+    traffic->seconds += static_cast<double>(times) * cost.seconds;
   });
   return all;
 }

@@ -35,6 +35,7 @@ static void addAttention(LibraryWork &work, const LibraryCall &call, int64_t sum
   bool isGradient = call.function == "attention_grad";
   int64_t perKey = isGradient ? 6 : 2, perValue = isGradient ? 4 : 2, philox = attention.hasDropout ? 40 : 0;
   int64_t computed = countScores(attention, rt::attentionRows(s, sumBytes));
+  work.repeatedFlops = isGradient ? computed * 2 * s.D : 0; // the scores
   work.productFlops = computed * (perKey * s.D + perValue * s.Dv);
   work.otherFlops = computed * (30 + philox);
 }

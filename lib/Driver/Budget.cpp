@@ -59,7 +59,7 @@ static std::string describeHolders(ModuleOp module, const Candidate &candidate) 
   buildPipeline(manager, candidate.options);
   if (failed(kernels) || failed(manager.run(*clone)))
     return "";
-  FailureOr<llvm::json::Object> report = buildMemoryReport(*clone, *kernels);
+  FailureOr<llvm::json::Object> report = buildMemoryReport(*clone, *kernels, std::nullopt);
   if (failed(report))
     return "";
   std::string text;
@@ -72,11 +72,35 @@ static std::string describeHolders(ModuleOp module, const Candidate &candidate) 
   return text;
 }
 
-void mlir::scrimp::printFamily(raw_ostream &os, const Family &family, const Candidate *chosen) {
-  os << "         process  est. step  flags\n";
-  for (const Candidate *candidate : paretoFront(family.plans))
+/// Of plans that differ in what is computed again alone, the fastest within the budget, or else the smallest.
+static std::vector<const Candidate *> bestOfEach(const Family &family, int64_t budget) {
+  std::vector<const Candidate *> rows;
+  auto choices = [](const Candidate *candidate) { return StringRef(candidate->flags).split("--remat").first; };
+  for (const Candidate &candidate : family.plans) {
+    auto row = llvm::find_if(rows, [&](const Candidate *other) { return choices(other) == choices(&candidate); });
+    if (row == rows.end())
+      rows.push_back(&candidate);
+    else if ((*row)->processBytes > budget && candidate.processBytes < (*row)->processBytes)
+      *row = &candidate;
+  }
+  llvm::sort(rows, [](const Candidate *a, const Candidate *b) {
+    return std::tie(a->seconds, a->flags) < std::tie(b->seconds, b->flags);
+  });
+  return rows;
+}
+
+void mlir::scrimp::printFamily(raw_ostream &os, const Family &family, const Candidate *chosen,
+                               std::optional<int64_t> budget) {
+  bool hasRanks = llvm::any_of(family.plans, [](const Candidate &candidate) { return candidate.sentBytes > 0; });
+  os << "         process  est. step  " << (hasRanks ? "  waiting         sends  " : "") << "flags\n";
+  for (const Candidate *candidate : hasRanks &&budget ? bestOfEach(family, *budget) : paretoFront(family.plans)) {
     os << (candidate == chosen ? "  * " : "    ") << llvm::right_justify(inMiB(candidate->processBytes), 12)
-       << llvm::format("%9.3g s  ", candidate->seconds) << candidate->flags << "\n";
+       << llvm::format("%9.3g s  ", candidate->seconds);
+    if (hasRanks)
+      os << llvm::format("%7.3g s  ", candidate->exposed) << llvm::right_justify(inMiB(candidate->sentBytes), 12)
+         << "  ";
+    os << candidate->flags << "\n";
+  }
   for (const Refusal &refusal : family.refusals) {
     os << "  not possible: " << refusal.flags.front();
     if (refusal.flags.size() > 1)
@@ -92,7 +116,9 @@ static llvm::json::Object describeSearch(const Family &family, const Candidate &
     candidates.push_back(llvm::json::Object{{"flags", candidate.flags},
                                             {"arena_bytes", candidate.arenaBytes},
                                             {"process_bytes", candidate.processBytes},
-                                            {"seconds", candidate.seconds}});
+                                            {"seconds", candidate.seconds},
+                                            {"exposed_seconds", candidate.exposed},
+                                            {"sent_bytes", candidate.sentBytes}});
   for (const Refusal &refusal : family.refusals)
     refusals.push_back(llvm::json::Object{{"flags", llvm::json::Array(refusal.flags)}, {"why", refusal.why}});
   return llvm::json::Object{{"budget_bytes", budget},
@@ -110,7 +136,7 @@ FailureOr<llvm::json::Object> mlir::scrimp::chooseWithinBudget(ModuleOp module, 
     return emitError(loc) << "--memory-budget '" << options.memoryBudget
                           << "' is no size; write 6GiB, 512MiB, 1500MB or max",
            failure();
-  FailureOr<Family> family = planFamily(module, options, device);
+  FailureOr<Family> family = planFamily(module, options, device, *budget);
   if (failed(family))
     return failure();
   const std::vector<Candidate> &plans = family->plans;
@@ -119,7 +145,7 @@ FailureOr<llvm::json::Object> mlir::scrimp::chooseWithinBudget(ModuleOp module, 
     if (!options.quiet) {
       llvm::errs() << "memory budget " << inMiB(*budget) << ": " << plans.size() << " plans for " << device.name << ", "
                    << llvm::count_if(plans, fits) << " fit\n";
-      printFamily(llvm::errs(), *family, &*chosen);
+      printFamily(llvm::errs(), *family, &*chosen, *budget);
     }
     std::string report = options.report;
     options = chosen->options;

@@ -1,5 +1,8 @@
 #include "scrimp/Driver/Candidates.h"
 
+#include "RankLayouts.h"
+#include "scrimp/Analysis/Collectives.h"
+#include "scrimp/Analysis/StepTime.h"
 #include "scrimp/Dialect/Scrimp.h"
 #include "scrimp/Driver/Device.h"
 #include "scrimp/Driver/Pipeline.h"
@@ -13,21 +16,12 @@
 #include <charconv>
 #include <cmath>
 #include <deque>
+#include <map>
 #include <set>
 
 using namespace mlir;
 using namespace mlir::scrimp;
 using ::scrimp::runtime::BlasBlocks;
-
-/// The batch of a whole update; 1 where no input has one.
-static int64_t getBatch(ModuleOp module) {
-  auto main = module.lookupSymbol<func::FuncOp>("main");
-  for (BlockArgument argument : main.getArguments())
-    if (auto dim = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), ScrimpDialect::kInput);
-        dim && dim.getInt() >= 0)
-      return shapeOf(argument)[dim.getInt()];
-  return 1;
-}
 
 /// 1, 2, 3, 4, 6, 8, 12, ... up to the batch: each at most half as much again as the one before.
 static std::vector<int64_t> microBatchCounts(int64_t batch) {
@@ -95,10 +89,14 @@ struct Group {
   std::string flags;
   OwningOpRef<ModuleOp> graph;
   std::string failure; // where there is no graph
+  std::string column;  // the flags of its layout and precision
+  bool isSplit = false;
+  int64_t floor = 0; // bytes of any plan, once there is a graph
   /// What is computed again, in steps that keep ever fewer bytes: nothing, then what each of these prices asks for.
   std::vector<double> prices;
-  llvm::DenseSet<size_t> known; // fingerprints of what has been planned
-  std::set<size_t> tried;       // steps
+  bool hasPrices = false;
+  llvm::DenseMap<size_t, size_t> known; // fingerprints of what has been planned, and which plan that is
+  std::set<size_t> tried;               // steps
   std::vector<Candidate> plans;
   std::vector<std::optional<size_t>> steps; // of the plans; none: another policy
 
@@ -121,7 +119,11 @@ public:
 
   FailureOr<Family> plan() {
     makeGroups();
-    buildGraphs();
+    std::vector<Group *> all;
+    for (Group &group : groups)
+      all.push_back(&group);
+    buildGraphs(all);
+    parallelFor(module.getContext(), 0, groups.size(), [&](size_t i) { findPrices(groups[i]); });
     // A few choices everywhere; then those between them where they lead.
     std::vector<std::vector<size_t>> wanted(groups.size());
     for (auto [group, steps] : llvm::zip(groups, wanted)) {
@@ -137,23 +139,46 @@ public:
     return collect();
   }
 
+  /// The fastest of each layout and precision that fits `budget`, without looking at all that do not matter: within
+  /// one, neither more micro-batches nor chunks nor what is computed again make a step faster.
+  FailureOr<Family> search(int64_t budget) {
+    makeGroups();
+    leaveOut(budget);
+    std::map<std::string, std::vector<Group *>> columns;
+    for (Group &group : groups)
+      columns[group.column].push_back(&group);
+    if (failed(failableParallelForEach(module.getContext(), columns,
+                                       [&](auto &column) { return searchColumn(column.second, budget); })))
+      return failure();
+    return collect();
+  }
+
 private:
   void makeGroups() {
-    int64_t batch = getBatch(module),
-            given = options.microBatchSize > 0 ? llvm::divideCeil(batch, options.microBatchSize) : options.microBatches;
+    int64_t batch = getBatchSize(module.lookupSymbol<func::FuncOp>("main")).samples,
+            share = llvm::divideCeil(batch, options.world), // of a rank
+        given = options.microBatchSize > 0 ? llvm::divideCeil(share, options.microBatchSize) : options.microBatches;
     std::vector<int64_t> counts{0};
     if (given == 0)
-      counts = microBatchCounts(batch);
+      counts = microBatchCounts(share);
     SuggestedChunks suggested;
     if (options.chunk.empty())
       suggested = suggestChunks(module.lookupSymbol<func::FuncOp>("main"));
-    for (int64_t count : counts)
-      for (const std::vector<std::string> &rules : chunkRules(suggested, std::max<int64_t>({count, given, 1})))
-        for (size_t i = 0; i < std::max<size_t>(1, options.precisions.size()); ++i)
-          addGroup(count, rules, options.precisions.size() > 1 ? options.precisions[i] : "");
+    suggested.rows /= options.world;
+    for (int64_t count : counts) {
+      int64_t microBatches = std::max<int64_t>({count, given, 1});
+      for (const RankLayout &layout : listLayouts(options, microBatches))
+        for (const std::vector<std::string> &rules : chunkRules(suggested, microBatches))
+          for (size_t i = 0; i < std::max<size_t>(1, options.precisions.size()); ++i) {
+            std::string precision = options.precisions.size() > 1 ? options.precisions[i] : "";
+            addGroup(layout, count, rules, precision);
+            groups.back().isSplit = microBatches > 1;
+          }
+    }
   }
 
-  void addGroup(int64_t count, const std::vector<std::string> &rules, const std::string &precision) {
+  void addGroup(const RankLayout &layout, int64_t count, const std::vector<std::string> &rules,
+                const std::string &precision) {
     Group &group = groups.emplace_back();
     group.options = options;
     group.options.report.clear();
@@ -163,6 +188,8 @@ private:
       group.options.import.precision = precision;
       group.flags = "--precision " + precision + " ";
     }
+    layout.apply(group.options);
+    group.column = group.flags += layout.getFlags();
     if (count) {
       group.options.microBatches = count;
       group.flags += llvm::formatv("--micro-batches {0} ", count);
@@ -173,11 +200,100 @@ private:
     }
   }
 
+  /// What no plan goes without is the same for all numbers of micro-batches but one: where that does not fit, nothing
+  /// is planned. The least of all stays: it tells what would fit.
+  void leaveOut(int64_t budget) {
+    std::map<std::pair<std::string, bool>, Group *> kinds;
+    std::vector<Group *> first;
+    for (Group &group : groups)
+      if (kinds.try_emplace({group.column, group.isSplit}, &group).second)
+        first.push_back(&group);
+    buildGraphs(first);
+    std::optional<int64_t> least;
+    for (Group *group : first)
+      if (group->graph)
+        least = std::min(group->floor, least.value_or(group->floor));
+    budget = std::max(budget, least.value_or(0));
+    for (Group &group : groups)
+      if (int64_t floor = kinds.at({group.column, group.isSplit})->floor; floor > budget)
+        group.failure = llvm::formatv("what every plan of it holds takes {0:f2} MiB", floor / 0x1p20);
+    for (Group *group : first)
+      if (!group->failure.empty())
+        group->graph = nullptr;
+  }
+
+  /// The groups of one layout and precision, those with fewer micro-batches first.
+  LogicalResult searchColumn(ArrayRef<Group *> column, int64_t budget) {
+    // Plain first: where that fits, it is the fastest. Then from the most micro-batches down, which soon is slower than
+    // what is known. Chunks come last.
+    std::vector<Group *> order(column);
+    auto rank = [&](Group *group) {
+      return std::tuple(group->options.chunk.size(),
+                        group == column.front() ? std::numeric_limits<int64_t>::min() : -group->options.microBatches,
+                        StringRef(group->flags));
+    };
+    llvm::sort(order, [&](Group *a, Group *b) { return rank(a) < rank(b); });
+    std::optional<double> best;
+    size_t chunks = options.chunk.size();
+    for (Group *group : order) {
+      if (best && group->options.chunk.size() > chunks)
+        break;
+      chunks = group->options.chunk.size();
+      if (group->failure.empty() && !group->graph)
+        buildGraphs(group);
+      if (group->graph && failed(searchGroup(*group, budget, best)))
+        return failure();
+      if (group == column.front() && !group->plans.empty() && group->plans.front().processBytes <= budget)
+        break;
+    }
+    return success();
+  }
+
+  /// Of what a group computes again, the least that fits, to a fiftieth of its time; whatever is no faster than `best`
+  /// is not looked at.
+  LogicalResult searchGroup(Group &group, int64_t budget, std::optional<double> &best) {
+    auto fits = [&](size_t plan) {
+      const Candidate &candidate = group.plans[plan];
+      bool isWithin = candidate.processBytes <= budget;
+      if (isWithin)
+        best = std::min(candidate.seconds, best.value_or(candidate.seconds));
+      return isWithin;
+    };
+    auto planStep = [&](size_t step) { return planOne(group, group.policyOf(step), step); };
+    if (!options.remat.empty()) {
+      FailureOr<size_t> plan = planOne(group, options.remat, std::nullopt);
+      return failed(plan) ? failure() : (fits(*plan), success());
+    }
+    FailureOr<size_t> low = planStep(0);
+    if (failed(low) || fits(*low))
+      return success(succeeded(low));
+    auto isSlow = [&](size_t plan) { return best && group.plans[plan].seconds >= *best; };
+    if (isSlow(*low))
+      return success();
+    findPrices(group);
+    size_t below = 0, above = group.prices.size();
+    FailureOr<size_t> high = planStep(above);
+    if (failed(high))
+      return failure();
+    if (!fits(*high)) {
+      FailureOr<size_t> full = planOne(group, "full", std::nullopt);
+      return failed(full) ? failure() : (fits(*full), success());
+    }
+    while (above - below > 1 && !isSlow(*low) && group.plans[*high].seconds > 1.02 * group.plans[*low].seconds) {
+      size_t middle = (below + above) / 2;
+      FailureOr<size_t> plan = planStep(middle);
+      if (failed(plan))
+        return failure();
+      std::tie(fits(*plan) ? above : below, fits(*plan) ? high : low) = std::pair(middle, plan);
+    }
+    return success();
+  }
+
   /// Where the model does not allow a group (micro-batches and batch normalization), that is what it says of itself.
-  void buildGraphs() {
+  void buildGraphs(ArrayRef<Group *> wanted) {
     ScopedDiagnosticHandler silence(module.getContext(), [](Diagnostic &) { return success(); });
-    parallelFor(module.getContext(), 0, groups.size(), [&](size_t i) {
-      Group &group = groups[i];
+    parallelFor(module.getContext(), 0, wanted.size(), [&](size_t i) {
+      Group &group = *wanted[i];
       // Passes over a module run where they are called: a message is that of the last group begun on its thread.
       uint64_t thread = llvm::get_threadid();
       ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
@@ -190,13 +306,18 @@ private:
       group.graph = module.clone();
       if (failed(runPipeline(*group.graph, group.options, buildGraphPipeline)))
         group.graph = nullptr;
-      if (!group.graph || !options.remat.empty())
-        return;
-      constexpr size_t mostChoices = 48;
-      TrainPipelineOptions pipeline;
-      readOptions(pipeline, group.options);
-      group.prices = findTradeoffPrices(*group.graph, getRematOptions(pipeline), mostChoices);
+      else
+        group.floor = computeFloor(*group.graph);
     });
+  }
+
+  void findPrices(Group &group) {
+    if (!group.graph || !options.remat.empty() || std::exchange(group.hasPrices, true))
+      return;
+    constexpr size_t mostChoices = 48;
+    TrainPipelineOptions pipeline;
+    readOptions(pipeline, group.options);
+    group.prices = findTradeoffPrices(*group.graph, getRematOptions(pipeline), mostChoices);
   }
 
   LogicalResult planSteps(const std::vector<std::vector<size_t>> &wanted) {
@@ -205,17 +326,17 @@ private:
       if (!group.graph)
         return success();
       if (!options.remat.empty())
-        return group.plans.empty() ? planOne(group, options.remat, std::nullopt) : success();
+        return success(!group.plans.empty() || succeeded(planOne(group, options.remat, std::nullopt)));
       bool isFirst = group.tried.empty();
       for (size_t step : wanted[i])
         if (group.tried.insert(step).second && failed(planOne(group, group.policyOf(step), step)))
           return failure();
-      return isFirst ? planOne(group, "full", std::nullopt) : success();
+      return success(!isFirst || succeeded(planOne(group, "full", std::nullopt)));
     });
   }
 
-  /// What is the same as a plan before is no plan of its own.
-  LogicalResult planOne(Group &group, const std::string &policy, std::optional<size_t> step) {
+  /// Which plan of the group it is: what is the same as one before is no plan of its own.
+  FailureOr<size_t> planOne(Group &group, const std::string &policy, std::optional<size_t> step) {
     Candidate candidate{group.flags + "--remat " + policy, group.options};
     candidate.options.remat = policy;
     // What is worth its price depends on the machine.
@@ -224,18 +345,24 @@ private:
     OwningOpRef<ModuleOp> planned = group.graph->clone();
     if (failed(runPipeline(*planned, candidate.options, buildRematPipeline)))
       return failure();
-    if (!group.known.insert(fingerprint(*planned)).second)
-      return success();
+    auto [known, isNew] = group.known.try_emplace(fingerprint(*planned), group.plans.size());
+    if (!isNew)
+      return known->second;
     if (failed(runPipeline(*planned, candidate.options, buildPlanPipeline)))
       return failure();
     auto plan = (*planned)->getAttrOfType<DictionaryAttr>(ScrimpDialect::kPlan);
     candidate.arenaBytes = plan.getAs<IntegerAttr>("arena_bytes").getInt();
     ProcessMemory beside = computeBesideArena(*planned, kernels);
     candidate.processBytes = candidate.arenaBytes + beside.getBytes();
-    candidate.seconds = estimateSeconds(planned->lookupSymbol<func::FuncOp>("train"), device.rates);
+    auto train = planned->lookupSymbol<func::FuncOp>("train");
+    StepTime time = estimateStep(train, device.rates);
+    candidate.seconds = time.getSeconds();
+    candidate.exposed = time.exposed;
+    for (const Traffic &traffic : collectTraffic(train, device.rates.network))
+      candidate.sentBytes += traffic.bytes;
     group.plans.push_back(std::move(candidate));
     group.steps.push_back(step);
-    return success();
+    return group.plans.size() - 1;
   }
 
   /// The steps around those of the front, wherever the next plan of the front is more than a fiftieth away. False:
@@ -284,7 +411,7 @@ private:
     Family family;
     for (Group &group : groups) {
       llvm::move(group.plans, std::back_inserter(family.plans));
-      if (group.graph)
+      if (group.failure.empty())
         continue;
       auto known = llvm::find_if(family.refusals, [&](const Refusal &r) { return r.why == group.failure; });
       if (known == family.refusals.end())
@@ -292,7 +419,9 @@ private:
       known->flags.push_back(StringRef(group.flags).trim().str());
     }
     if (family.plans.empty())
-      return emitError(UnknownLoc::get(module.getContext())) << family.refusals.front().why, failure();
+      return emitError(UnknownLoc::get(module.getContext()))
+                 << (family.refusals.empty() ? "no plan can be made" : family.refusals.front().why),
+             failure();
     // Of equal plans the one with fewer flags comes first.
     auto key = [](const Candidate &c) {
       return std::tuple(c.seconds, c.processBytes, c.flags.size(), StringRef(c.flags));
@@ -312,11 +441,13 @@ private:
 };
 } // namespace
 
-FailureOr<Family> mlir::scrimp::planFamily(ModuleOp module, const CompileOptions &options, const Device &device) {
+FailureOr<Family> mlir::scrimp::planFamily(ModuleOp module, const CompileOptions &options, const Device &device,
+                                           std::optional<int64_t> budget) {
   FailureOr<SmallVector<BlasBlocks>> kernels = findBlasKernels(options, module.getContext());
   if (failed(kernels))
     return failure();
-  return FamilyPlanner(module, options, device, *kernels).plan();
+  FamilyPlanner planner(module, options, device, *kernels);
+  return budget && options.world > 1 ? planner.search(*budget) : planner.plan();
 }
 
 std::vector<const Candidate *> mlir::scrimp::paretoFront(const std::vector<Candidate> &candidates) {

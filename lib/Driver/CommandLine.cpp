@@ -139,18 +139,21 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
       ->type_name("N")
       ->capture_default_str();
   app.add_option(
+         "--nodes", options.nodes,
+         "Machines that the ranks are on, equally many on each: what ranks of different ones exchange is estimated by "
+         "--device's network; default: as many as servers of that device take, one for cpu")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 20, "POSITIVE"))
+      ->type_name("M");
+  app.add_option(
          "--zero", options.zero,
          "What ranks share out instead of each keeping all of it: 0 nothing, 1 the optimizer's states, 2 accumulated "
-         "gradients too, 3 parameters too")
+         "gradients too, 3 parameters too; default: 0, or what --memory-budget chooses")
       ->check(CLI::Range(int64_t(0), int64_t(3), "0 to 3"))
-      ->type_name("STAGE")
-      ->capture_default_str();
+      ->type_name("STAGE");
   app.add_option("--sync", options.sync,
                  "When gradients are added up over the ranks: per-step, per-micro-batch (--zero 1 to 3 accumulate a "
-                 "rank's part "
-                 "alone then), or auto: per micro-batch from --zero 2 on")
-      ->check(CLI::IsMember({"auto", "per-step", "per-micro-batch"}))
-      ->capture_default_str();
+                 "rank's part alone then), or auto: per micro-batch from --zero 2 on (the default)")
+      ->check(CLI::IsMember({"auto", "per-step", "per-micro-batch"}));
   app.add_option("--reduce-dtype", options.reduceDtype, "What gradients of fp32 are sent as; sums stay fp32")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
       ->capture_default_str();

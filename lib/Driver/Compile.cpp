@@ -440,8 +440,8 @@ FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, ML
   chosen = options;
   if (failed(settlePrecision(chosen, compilation->module->lookupSymbol<func::FuncOp>("main"))))
     return failure();
-  if (!options.device.empty() || !options.memoryBudget.empty()) {
-    FailureOr<Device> device = findDevice(options.device, workersOf(options), context);
+  if (!options.device.empty() || !options.memoryBudget.empty() || options.nodes > 0) {
+    FailureOr<Device> device = findDevice(options, context);
     if (failed(device))
       return failure();
     chosen.rates = device->rates;
@@ -464,7 +464,7 @@ FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, ML
     FailureOr<SmallVector<BlasBlocks>> kernels = findBlasKernels(options, context);
     if (failed(kernels))
       return failure();
-    FailureOr<llvm::json::Object> report = buildMemoryReport(*compilation->module, *kernels);
+    FailureOr<llvm::json::Object> report = buildMemoryReport(*compilation->module, *kernels, compilation->rates);
     std::string text;
     llvm::raw_string_ostream os(text);
     FailureOr<std::string> products = describeNarrowProducts(*compilation->module, options);

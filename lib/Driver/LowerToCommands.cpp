@@ -5,6 +5,7 @@
 #include "Addresses.h"
 #include "scrimp/Analysis/Aliases.h"
 #include "scrimp/Analysis/Collectives.h"
+#include "scrimp/Analysis/StepTime.h"
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringSet.h"
@@ -47,7 +48,7 @@ private:
   llvm::StringSet<> tensorNames, kernels;
   std::string repeated;          // the last name that two tensors have
   llvm::StringMap<int64_t> seen; // names of arguments already in the tables
-  int64_t batch = 0, wholeBatch = 0, tokensPerSample = 0, storedBytes = 0;
+  int64_t batch = 1, wholeBatch = 0, tokensPerSample = 0, storedBytes = 0;
   Operation *lossOp = nullptr; // of the function under way
   Value loss;
   bool updatesSomething = false;
@@ -119,16 +120,7 @@ LogicalResult CommandLowering::addArgument(func::FuncOp function, unsigned index
     return success();
   }
   if (auto batchDim = attr(ScrimpDialect::kInput, IntegerAttr())) {
-    int64_t dim = batchDim.getInt();
-    ArrayRef<int64_t> shape = type.getShape();
-    if (dim >= 0 && dim < type.getRank()) {
-      batch = std::max(batch, shape[dim]);
-      // Token ids: an integer for every position of a sample.
-      if (type.getElementTypeBitWidth() >= 32 && type.getElementType().isInteger() && type.getRank() == 2 && dim == 0 &&
-          shape[1] > 1)
-        tokensPerSample = std::max(tokensPerSample, shape[1]);
-    }
-    CmdInputOp::create(builder, function.getLoc(), name.getValue(), type, offset, dim,
+    CmdInputOp::create(builder, function.getLoc(), name.getValue(), type, offset, batchDim.getInt(),
                        attr(ScrimpDialect::kValid, DenseI64ArrayAttr()), attr(ScrimpDialect::kIgnore, IntegerAttr()));
     return success();
   }
@@ -291,6 +283,9 @@ LogicalResult CommandLowering::addOps(Block &block, const Addresses &addresses, 
 LogicalResult CommandLowering::addFunction(func::FuncOp function) {
   if (auto whole = function->getAttrOfType<IntegerAttr>(ScrimpDialect::kWholeBatch))
     wholeBatch = whole.getInt();
+  BatchSize size = getBatchSize(function);
+  batch = std::max(batch, size.samples);
+  tokensPerSample = std::max(tokensPerSample, size.tokensPerSample);
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     if (failed(addArgument(function, i)))
       return failure();
@@ -372,7 +367,7 @@ FailureOr<OwningOpRef<ModuleOp>> CommandLowering::lower() {
            << "state takes its parameter's name and adds to it); rename it in the model";
   // A step of a model without batched data counts as one sample.
   // Inputs hold one rank's samples.
-  program.setBatch(wholeBatch ? wholeBatch : std::max<int64_t>(batch, 1) * world);
+  program.setBatch(wholeBatch ? wholeBatch : batch * world);
   program.setTokensPerSample(tokensPerSample);
   program.setWeightsBytes(storedBytes);
   if (failed(verify(*result)))

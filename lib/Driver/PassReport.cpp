@@ -1,6 +1,6 @@
 #include "scrimp/Driver/PassReport.h"
 
-#include "scrimp/Driver/Device.h"
+#include "scrimp/Analysis/StepTime.h"
 #include "scrimp/Planner/Timeline.h"
 
 using namespace mlir;
@@ -89,7 +89,7 @@ LogicalResult mlir::scrimp::addPasses(Object &report, ModuleOp imported, const C
     auto train = (*planned)->lookupSymbol<func::FuncOp>("train");
     int64_t bytes =
         (**planned)->getAttrOfType<DictionaryAttr>("scrimp.plan").getAs<IntegerAttr>("arena_bytes").getInt();
-    double seconds = estimateSeconds(train, options.rates);
+    double seconds = estimateStep(train, options.rates).getSeconds();
     passes.push_back(Object{{"pass", step.pass},
                             {"flags", step.flags},
                             {"arena_bytes", bytes},

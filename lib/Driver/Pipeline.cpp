@@ -155,8 +155,8 @@ void mlir::scrimp::readOptions(TrainPipelineOptions &pipeline, const CompileOpti
   pipeline.batchStats = options.batchStats;
   pipeline.accumulate = options.accumulate;
   pipeline.world = options.world;
-  pipeline.zero = options.zero;
-  pipeline.sync = options.sync;
+  pipeline.zero = options.zero.value_or(0);
+  pipeline.sync = options.sync.empty() ? "auto" : options.sync;
   pipeline.reduceDtype = options.reduceDtype;
   pipeline.bucketBytes = options.bucketBytes;
   pipeline.persistBelow = options.persistBelow;

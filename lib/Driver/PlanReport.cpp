@@ -74,7 +74,7 @@ LogicalResult mlir::scrimp::printPareto(const CompileOptions &options, StringRef
   FailureOr<Compilation> compilation = loadModel(options, context);
   if (failed(compilation))
     return failure();
-  FailureOr<Device> device = findDevice(options.device, workersOf(options), context);
+  FailureOr<Device> device = findDevice(options, context);
   if (failed(device))
     return failure();
   CompileOptions family = options;
@@ -99,6 +99,41 @@ static std::string humanBytes(int64_t bytes) {
   return text;
 }
 
+/// What a rank sends, and how long a step takes with that.
+static void printCommunication(raw_ostream &os, const llvm::json::Object &report, const CompileOptions &options) {
+  int64_t sent = 0, between = 0;
+  for (const llvm::json::Value &entry : *report.getArray("communication")) {
+    const llvm::json::Object &traffic = *entry.getAsObject();
+    int64_t bytes = *traffic.getInteger("bytes");
+    os << (sent ? "                 " : "sends            ") << humanBytes(bytes) << " in "
+       << *traffic.getInteger("count") << " " << *traffic.getString("collective");
+    if (std::optional<double> seconds = traffic.getNumber("seconds"))
+      os << llvm::format(", %.3g s", *seconds);
+    os << "\n";
+    sent += bytes;
+    between += traffic.getInteger("between_nodes_bytes").value_or(0);
+  }
+  const llvm::json::Object *step = report.getObject("step");
+  if (sent)
+    os << "                 " << humanBytes(sent) << " a step and rank";
+  if (int64_t nodes = step ? *step->getInteger("nodes") : 1; sent && nodes > 1)
+    os << ", " << humanBytes(between) << " of it between " << nodes << " nodes of " << options.world / nodes
+       << " ranks";
+  if (sent)
+    os << "\n";
+  if (!step)
+    return;
+  auto number = [&](StringRef name) { return *step->getNumber(name); };
+  double tokens = number("tokens_per_second");
+  os << llvm::format("step             %.3g s", number("seconds")) << " on "
+     << (options.device.empty() ? "cpu" : options.device);
+  if (sent)
+    os << llvm::format(": %.3g computing, %.3g waiting for others, %.3g exchanged meanwhile",
+                       number("computing_seconds"), number("exposed_seconds"), number("overlapped_seconds"));
+  os << llvm::format("; MFU %.1f%%, %.4g ", 100 * number("mfu"), tokens > 0 ? tokens : number("samples_per_second"))
+     << (tokens > 0 ? "tokens/s\n" : "samples/s\n");
+}
+
 LogicalResult mlir::scrimp::printPlan(const CompileOptions &options, MLIRContext *context, raw_ostream &os) {
   FailureOr<Compilation> compilation = planModel(options, context);
   if (failed(compilation))
@@ -106,7 +141,7 @@ LogicalResult mlir::scrimp::printPlan(const CompileOptions &options, MLIRContext
   FailureOr<SmallVector<::scrimp::runtime::BlasBlocks>> kernels = findBlasKernels(options, context);
   if (failed(kernels))
     return failure();
-  FailureOr<llvm::json::Object> report = buildMemoryReport(*compilation->module, *kernels);
+  FailureOr<llvm::json::Object> report = buildMemoryReport(*compilation->module, *kernels, compilation->rates);
   if (failed(report))
     return failure();
   int64_t arena = *report->getInteger("peak_bytes");
@@ -137,16 +172,7 @@ LogicalResult mlir::scrimp::printPlan(const CompileOptions &options, MLIRContext
   if (int64_t repeated = *flops.getInteger("recompute"))
     os << ", " << llvm::format("%.3f", repeated / 1e9) << " computed again";
   os << "\n";
-  int64_t sent = 0;
-  for (const llvm::json::Value &entry : *report->getArray("communication")) {
-    const llvm::json::Object &traffic = *entry.getAsObject();
-    int64_t bytes = *traffic.getInteger("bytes");
-    os << (sent ? "                 " : "sends            ") << humanBytes(bytes) << " in "
-       << *traffic.getInteger("count") << " " << *traffic.getString("collective") << "\n";
-    sent += bytes;
-  }
-  if (sent)
-    os << "                 " << humanBytes(sent) << " a step and rank\n";
+  printCommunication(os, *report, compilation->options);
   FailureOr<std::string> products = describeNarrowProducts(*compilation->module, options);
   if (failed(products))
     return failure();

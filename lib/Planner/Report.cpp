@@ -2,6 +2,7 @@
 
 #include "scrimp/Analysis/Collectives.h"
 #include "scrimp/Analysis/MemoryUse.h"
+#include "scrimp/Analysis/StepTime.h"
 #include "scrimp/Analysis/TrainingParts.h"
 #include "scrimp/Dialect/Scrimp.h"
 
@@ -25,18 +26,9 @@ struct Holder {
 
 class ReportBuilder {
 public:
-  ReportBuilder(ModuleOp module, DictionaryAttr plan, const ProcessMemory &beside)
-      : module(module), plan(plan), beside(beside) {}
-
-  /// What a rank sends in a step.
-  Array communication() {
-    Array list;
-    if (auto train = module.lookupSymbol<func::FuncOp>("train"))
-      for (const Traffic &traffic : collectTraffic(train))
-        list.push_back(
-            Object{{"collective", traffic.collective}, {"count", traffic.count}, {"bytes", traffic.bytes}});
-    return list;
-  }
+  ReportBuilder(ModuleOp module, DictionaryAttr plan, const ProcessMemory &beside,
+                const std::optional<DeviceRates> &rates)
+      : module(module), plan(plan), beside(beside), rates(rates) {}
 
   FailureOr<Object> build() {
     for (auto function : module.getOps<func::FuncOp>())
@@ -60,7 +52,7 @@ public:
       if (holder.bytes > 0)
         list.push_back(Object{
             {"name", holder.name}, {"location", holder.location}, {"kind", holder.kind}, {"bytes", holder.bytes}});
-    return Object{{"peak_bytes", number("arena_bytes")},
+    Object report{{"peak_bytes", number("arena_bytes")},
                   {"lower_bound_bytes", number("lower_bound_bytes")},
                   {"process_bytes", number("arena_bytes") + beside.getBytes()},
                   {"beside_arena", Object{{"code", beside.code}, {"data", beside.data}, {"library", beside.library}}},
@@ -70,9 +62,12 @@ public:
                   {"holders", std::move(list)},
                   {"graphs", std::move(graphs)},
                   {"flops", std::move(flops)},
-                  {"communication", communication()},
+                  {"communication", std::move(communication)},
                   {"residuals", std::move(residuals)},
                   {"recomputed", std::move(recomputed)}};
+    if (!step.empty())
+      report["step"] = std::move(step);
+    return report;
   }
 
 private:
@@ -101,6 +96,8 @@ private:
     }
     if (function.getName() == "train" || !hasFlops)
       addFlops(function, use);
+    if (function.getName() == "train")
+      addStep(function);
     return success();
   }
 
@@ -125,9 +122,14 @@ private:
     if (bucket)
       pieces = piecesOf(block.root, use, aliases);
     int64_t elementBytes = elementBytesOf(tensorType(block.root).getElementType());
+    // Of a bucket that ranks share out, a rank has its part of each member on average.
+    int64_t parts =
+        bucket
+            ? std::max<int64_t>(1, bucket.getElements() / std::max<int64_t>(1, tensorType(block.root).getNumElements()))
+            : 1;
     if (bucket)
       for (MemberAttr member : bucket.getTensors()) {
-        int64_t bytes = elementBytes * member.getNumElements();
+        int64_t bytes = elementBytes * member.getNumElements() / parts;
         auto piece = pieces.find(member.getOffset() * elementBytes);
         persistent.push_back({member.getName().str(), piece == pieces.end() ? location : piece->second, kind, bytes});
         rest -= bytes;
@@ -155,6 +157,32 @@ private:
                         userLocation(tenant ? tenant->root.getLoc() : block.workspaceOf->getLoc()),
                         stringifySegment(*segment), block.bytes});
     }
+  }
+
+  /// What a rank sends in a step, and how long that and the step take.
+  void addStep(func::FuncOp train) {
+    for (const Traffic &traffic : collectTraffic(train, rates.value_or(DeviceRates()).network)) {
+      Object entry{{"collective", traffic.collective}, {"count", traffic.count}, {"bytes", traffic.bytes}};
+      if (rates) {
+        entry["between_nodes_bytes"] = traffic.betweenBytes;
+        entry["seconds"] = traffic.seconds;
+      }
+      communication.push_back(std::move(entry));
+    }
+    if (!rates)
+      return;
+    StepTime time = estimateStep(train, *rates);
+    BatchSize batch = getBatchSize(train);
+    double perSecond = static_cast<double>(batch.samples) / std::max(time.getSeconds(), 1e-12);
+    step = Object{{"seconds", time.getSeconds()},
+                  {"computing_seconds", time.computing},
+                  {"communicating_seconds", time.communicating},
+                  {"exposed_seconds", time.exposed},
+                  {"overlapped_seconds", time.getOverlapped()},
+                  {"nodes", rates->network.nodes},
+                  {"mfu", time.getUtilization()},
+                  {"samples_per_second", perSecond},
+                  {"tokens_per_second", perSecond * static_cast<double>(batch.tokensPerSample)}};
   }
 
   /// How often the op runs in a step.
@@ -237,17 +265,19 @@ private:
   ProcessMemory beside;
   llvm::StringSet<> known;
   std::vector<Holder> persistent, atPeak;
-  Object graphs, peak, flops;
-  Array residuals, recomputed;
+  const std::optional<DeviceRates> &rates;
+  Object graphs, peak, flops, step;
+  Array residuals, recomputed, communication;
   int64_t unshared = 0; // bytes of all values of @train, had each its own
   int64_t mostLive = -1;
   bool hasFlops = false;
 };
 } // namespace
 
-FailureOr<Object> mlir::scrimp::buildMemoryReport(ModuleOp module, ArrayRef<::scrimp::runtime::BlasBlocks> kernels) {
+FailureOr<Object> mlir::scrimp::buildMemoryReport(ModuleOp module, ArrayRef<::scrimp::runtime::BlasBlocks> kernels,
+                                                  const std::optional<DeviceRates> &rates) {
   auto plan = module->getAttrOfType<DictionaryAttr>(ScrimpDialect::kPlan);
   if (!plan)
     return module.emitError() << "has no plan; run scrimp-plan-memory";
-  return ReportBuilder(module, plan, computeBesideArena(module, kernels)).build();
+  return ReportBuilder(module, plan, computeBesideArena(module, kernels), rates).build();
 }

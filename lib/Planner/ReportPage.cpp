@@ -30,6 +30,7 @@ public:
           "#ddd}td:first-child,th:first-child{text-align:left}"
           "code{font-size:90%}</style>\n";
     addSizes();
+    addStep();
     addPasses();
     addTimeline();
     addList("holders", "Who holds memory at the peak", {"name", "kind"}, {"bytes"}, 40);
@@ -63,6 +64,29 @@ private:
     if (peak && !peak->empty())
       os << "<p>The peak is at <code>" << escape(textOf(*peak, "op")) << "</code> of @"
          << escape(textOf(*peak, "graph")) << ".</p>\n";
+  }
+
+  /// What ranks send, and how long a step takes.
+  void addStep() {
+    const Array *communication = report.getArray("communication");
+    if (communication && !communication->empty()) {
+      heading("What a rank sends in a step");
+      os << "<table>\n";
+      row({"", "times", "MiB", "of it between nodes", "s"}, "th");
+      for (const Value &entry : *communication) {
+        const Object &traffic = *entry.getAsObject();
+        row({textOf(traffic, "collective"), std::to_string(numberOf(traffic, "count")),
+             inMiB(numberOf(traffic, "bytes")), inMiB(numberOf(traffic, "between_nodes_bytes")),
+             llvm::formatv("{0:f4}", traffic.getNumber("seconds").value_or(0)).str()});
+      }
+      os << "</table>\n";
+    }
+    if (const Object *step = report.getObject("step"))
+      os << llvm::formatv(
+          "<p>A step takes {0:f4} s: {1:f4} computing, {2:f4} waiting for other ranks, which exchange {3:f4} "
+          "meanwhile. MFU {4:f1}%.</p>\n",
+          *step->getNumber("seconds"), *step->getNumber("computing_seconds"), *step->getNumber("exposed_seconds"),
+          *step->getNumber("overlapped_seconds"), 100 * *step->getNumber("mfu"));
   }
 
   void addPasses() {

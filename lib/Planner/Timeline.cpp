@@ -1,20 +1,11 @@
 #include "scrimp/Planner/Timeline.h"
 
 #include "scrimp/Analysis/MemoryUse.h"
+#include "scrimp/Analysis/StepTime.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
 using llvm::json::Array;
-
-/// Over all iterations of the loops around the op. What a body op itself takes is that of its ops.
-static double secondsInAll(Operation *op, func::FuncOp function, const DeviceRates &rates) {
-  if (isa<BodyOp>(op))
-    return 0;
-  double seconds = secondsAlone(op, rates);
-  for (Operation *parent = op->getParentOp(); parent != function; parent = parent->getParentOp())
-    seconds *= static_cast<double>(cast<BodyOp>(parent).getIterations());
-  return seconds;
-}
 
 FailureOr<Array> mlir::scrimp::buildTimeline(func::FuncOp planned, const DeviceRates &rates) {
   FailureOr<Aliases> aliases = Aliases::compute(planned);
@@ -29,6 +20,8 @@ FailureOr<Array> mlir::scrimp::buildTimeline(func::FuncOp planned, const DeviceR
     change[block.first] += block.bytes;
     change[block.last + 1] -= block.bytes;
   }
+  llvm::DenseMap<Operation *, double> spent; // over all iterations of the loops around the op
+  estimateStep(planned, rates, [&](Operation *op, double seconds) { spent[op] += seconds; });
   Array points;
   double seconds = 0;
   int64_t bytes = persistent, last = -1;
@@ -37,7 +30,7 @@ FailureOr<Array> mlir::scrimp::buildTimeline(func::FuncOp planned, const DeviceR
     if (bytes != last)
       points.push_back(Array{seconds, bytes});
     last = bytes;
-    seconds += secondsInAll(op, planned, rates);
+    seconds += spent.lookup(op);
   }
   points.push_back(Array{seconds, bytes});
   return points;

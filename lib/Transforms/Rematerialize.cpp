@@ -262,7 +262,10 @@ private:
       blockPatterns.push_back(std::move(*pattern));
     }
     blockUsed.assign(blockPatterns.size(), false);
-    rates = {flopsPerSecond, flopsPerSecond, flopsPerSecond, mapFlopsPerSecond, bytesPerSecond, secondsPerLaunch};
+    rates.library16 = rates.library32 = rates.library64 = flopsPerSecond;
+    rates.kernelFlops = mapFlopsPerSecond;
+    rates.bytes = bytesPerSecond;
+    rates.launch = secondsPerLaunch;
     return success();
   }
 

@@ -117,6 +117,43 @@ def sized_parts(folder):
     check(parts == same != whole, f"{whole}, in parts of 64 {parts}, in four parts {same}")
 
 
+def over_ranks(folder):
+    """What ranks share out and when they add up is chosen too: told in columns and as flags that make the same program; what is
+    given stays; a smaller budget never takes more."""
+    model, dims = gpt2(batch=48)
+    common = ("--world", "4", *dims, "--workers", "2", "--device", DEVICE)
+
+    def choose(budget, *flags):
+        result = run(["scrimp-compile", model, *common, *flags, "--memory-budget", f"{budget}MiB", "--emit", "mlir", "-o", folder / "a"])
+        rows = re.findall(r"^  ( |\*) +([0-9.]+) MiB +(\S+) s +(\S+) s +([0-9.]+) MiB  (.*)$", result.stderr, re.MULTILINE)
+        (chosen,) = [row for row in rows if row[0] == "*"]
+        check(float(chosen[1]) <= budget, f"budget {budget}: {result.stderr}")
+        return float(chosen[1]), float(chosen[2]), shlex.split(chosen[5]), rows
+
+    size, seconds, flags, rows = choose(100000)
+    check({shlex.split(row[5])[1] for row in rows} == {"0", "1", "2", "3"}, f"{rows}")
+    check(seconds == min(float(row[2]) for row in rows) and "--zero" in flags and flags[-1] == "none", f"{flags} of {rows}")
+    # What never fits is told once for a layout, what would fit in the end.
+    refused = run(["scrimp-plan", model, *common, "--quiet", "--memory-budget", "1MiB"], ok=False).stderr
+    check("no plan fits" in refused and "--zero 3" in refused, refused)
+    smallest = float(re.search(r"the smallest takes ([0-9.]+) MiB", refused)[1])
+    sizes = [size]
+    for part in (0.6, 0.25, 0.02):
+        size, slower, flags, rows = choose(smallest + part * (sizes[0] - smallest))
+        check(size <= sizes[-1] and slower >= seconds, f"{part} of {sizes[0]} MiB: {size} MiB, {slower} s")
+        run(["scrimp-compile", model, *common[:-2], "--quiet", *flags, "--emit", "mlir", "-o", folder / "b"])
+        check((folder / "a").read_bytes() == (folder / "b").read_bytes(), f"{flags} gave another plan")
+        sizes.append(size)
+        seconds = slower
+    check(sizes[-1] < sizes[0], f"{sizes}")
+    # What is given is no choice.
+    _, _, flags, rows = choose(100000, "--zero", "2", "--micro-batches", "2")
+    check("--zero" not in flags and "--micro-batches" not in flags, f"{flags}")
+    check({" ".join(shlex.split(row[5])[:2]) for row in rows} == {"--remat none", "--sync per-step"}, f"{rows}")
+    _, _, flags, rows = choose(100000, "--sync", "per-step")
+    check(all("--sync" not in row[5] for row in rows), f"{rows}")
+
+
 def measured(folder):
     """The process stays within the budget, and learns what the plain program learns, to rounding."""
     model, dims = gpt2(batch=8)
@@ -214,4 +251,4 @@ def devices(folder):
 
 
 if __name__ == "__main__":
-    harness.main([monotone, plain_flags, precisions, impossible, sized_parts, measured, limited, profile, bad_input, devices])
+    harness.main([monotone, plain_flags, precisions, impossible, sized_parts, over_ranks, measured, limited, profile, bad_input, devices])

@@ -11,8 +11,8 @@ import numpy as np
 
 import harness
 from harness import INPUTS, MODELS, check, compile_model, read_metrics, read_safetensors, run
+from large import MODELS as MODELS_WITHOUT_WEIGHTS, gpt
 from micro_batches import model_source
-from rematerialize import gpt
 
 # Open MPI: as root, with more ranks than cores.
 ENVIRONMENT = dict(
@@ -117,18 +117,28 @@ def statistics(folder):
 
 def traffic(folder):
     """What the plan says that ranks send is what they send, and the formula: 2 Psi (N-1)/N up to stage 2, (K+1) Psi (N-1)/N
-    with K micro-batches there, 3 Psi (N-1)/N in stage 3, where only the blocks' backward pass gathers again."""
+    with K micro-batches there; in stage 3 3 K Psi (N-1)/N, or (2 K + 1) Psi (N-1)/N with --sync per-step."""
     source, dims = model_source("gpt2", 8)
     data = harness.data_flags(MODELS / "gpt2", INPUTS["gpt2"])
     elements = int(run(["scrimp-plan", source, *dims, "--parameters", "--quiet"]).stdout.split("\n")[-2].split()[0])
-    for world, stage, count, factor in ((2, 0, 1, 2), (4, 0, 2, 2), (2, 1, 2, 2), (4, 2, 1, 2), (2, 2, 2, 3), (4, 2, 2, 3)):
-        flags = (*dims, "--zero", stage, "--micro-batches", count)
-        steps = learn(folder, f"{world}-{stage}-{count}", source, data, *flags, world=world, steps=2)
+    for world, stage, count, factor, *more in (
+        (2, 0, 1, 2),
+        (4, 0, 2, 2),
+        (2, 1, 2, 2),
+        (4, 2, 1, 2),
+        (2, 2, 2, 3),
+        (4, 2, 2, 3),
+        (2, 3, 1, 3),
+        (2, 3, 2, 6),
+        (2, 3, 2, 5, "--sync", "per-step"),
+    ):
+        flags = (*dims, "--zero", stage, "--micro-batches", count, *more)
+        steps = learn(folder, f"{world}-{stage}-{count}-{len(more)}-{factor}", source, data, *flags, world=world, steps=2)
         report = folder / "plan.json"
         run(["scrimp-plan", source, *flags, "--world", world, "--quiet", "--report", report])
         plan = json.loads(report.read_text())
         planned = sum(t["bytes"] for t in plan["communication"])
-        what = f"{world} ranks, stage {stage}, {count} micro-batches"
+        what = f"{world} ranks, stage {stage}, {count} micro-batches {' '.join(more)}"
         for step in steps:
             # Of a single number one rank sends more than others; planned is the mean.
             check(
@@ -170,8 +180,71 @@ def planned(folder):
             if before:
                 check(all(a >= b for a, b in zip(before, peaks)), f"{name}: {peaks} on {world} ranks, {before} on fewer")
             before = peaks
+            # With micro-batches a rank also has 2 bytes an element of 16-bit copies, and 4 of accumulators: 135, 46.4, 16.9
+            # and 2.1 GB of 7.5B on 64 ranks. Stage 3 gathers copies anew. Beside them one block's gradients are on their way
+            # and two blocks' copies; of activations nearly nothing.
+            if world == 64:
+                (folder / "short.onnx").write_bytes(gpt(layers, 2 * world, 64, width, heads))
+                for stage, bytes_of in enumerate((18, 6 + 12 / world, 2 + 16 / world, 18 / world)):
+                    run(
+                        ["scrimp-plan", folder / "short.onnx", "--data", "x", "--quiet", "--precision", "bf16", "--micro-batches", 2]
+                        + ["--world", world, "--zero", stage, "--report", report]
+                    )
+                    peak, states = json.loads(report.read_text())["peak_bytes"], bytes_of * elements
+                    check(peak <= 1.01 * states + 8 * 12 * width * width, f"stage {stage}: {peak} bytes, states are {states}")
+                    check(stage == 3 or peak >= 0.99 * states, f"stage {stage}: {peak} bytes, states are {states}")
             told.append(f"{name} on {world}: {', '.join(f'{p / 1e9:.1f}' for p in peaks)} GB")
     return "; ".join(told)
+
+
+def peaks(folder):
+    """Neither a higher stage nor more ranks raise the peak of a rank: batch and ranks grow together, so that a rank's share of
+    the samples stays the same."""
+    for name, flags in (("mlp", ()), ("gpt2", ("--precision", "bf16", "--micro-batches", 2)), ("bert", ("--remat", "full")), ("llama", ())):
+        before = None
+        for world in (2, 4, 8):
+            source, dims = model_source(name, 4 * world)
+            found = []
+            for stage in (0, 1, 2, 3):
+                report = folder / "plan.json"
+                run(["scrimp-plan", source, *dims, "--quiet", "--world", world, "--zero", stage, *flags, "--report", report])
+                found.append(json.loads(report.read_text())["peak_bytes"])
+            # Buckets are padded to 256 bytes a rank, of parameters, two states and gradients.
+            padding = 4 * 256 * world * 16
+            check(all(b <= a + padding for a, b in zip(found, found[1:])), f"{name}, {world} ranks: peaks by stage {found}")
+            check(not before or all(b <= a + padding for a, b in zip(before, found)), f"{name}: {found} on {world} ranks, {before} on half")
+            before = found
+
+
+def time(folder):
+    """A step in time: what is exchanged is exposed or not, more nodes never make it faster, bytes by link are all bytes; and what
+    a user is told."""
+    (folder / "model.onnx").write_bytes(MODELS_WITHOUT_WEIGHTS["7.5B"](1024))
+    common = ["scrimp-plan", folder / "model.onnx", "--data", "ids", "--data", "labels", "--dim", "batch=64", "--quiet"]
+    common += ["--precision", "bf16", "--remat", "full", "--world", 64, "--zero", 3, "--device", "h100"]
+    last, report = None, folder / "plan.json"
+    for nodes in (1, 8, 64):
+        text = run([*common, "--nodes", nodes, "--report", report]).stdout
+        plan = json.loads(report.read_text())
+        step, traffic = plan["step"], plan["communication"]
+        check(step["nodes"] == nodes and 0 < step["mfu"] < 0.8, f"{step}")
+        check(abs(step["seconds"] - step["computing_seconds"] - step["exposed_seconds"]) < 1e-9, f"{step}")
+        check(abs(step["communicating_seconds"] - step["exposed_seconds"] - step["overlapped_seconds"]) < 1e-9, f"{step}")
+        check(abs(step["tokens_per_second"] * step["seconds"] / (64 * 1024) - 1) < 1e-9, f"{step}")
+        check(0 <= step["exposed_seconds"] <= step["communicating_seconds"] >= 0.99 * sum(t["seconds"] for t in traffic), f"{step}")
+        # Of ranks in n nodes of g, each sends (n-1)/(n g) of the whole to other nodes, and (N-1)/N in all.
+        expected = (nodes - 1) / 63
+        for t in traffic:
+            check(abs(t["between_nodes_bytes"] - expected * t["bytes"]) <= 1e-3 * t["bytes"] + 2 * t["count"], f"{nodes} nodes: {t}")
+        check(last is None or step["seconds"] > last, f"{nodes} nodes take {step['seconds']} s, fewer {last}")
+        check(f"between {nodes} nodes" in text if nodes > 1 else "between" not in text, text)
+        check("MFU" in text and "tokens/s" in text, text)
+        last = step["seconds"]
+    refused = run([*common, "--nodes", 7], ok=False).stderr
+    check("--nodes 7 does not divide --world 64" in refused and len(refused.splitlines()) == 1, refused)
+    # Servers of that GPU have eight.
+    run([*common, "--report", report])
+    check(json.loads(report.read_text())["step"]["nodes"] == 8, "64 ranks are in other than 8 servers")
 
 
 def exported(checkpoint, output):
@@ -218,4 +291,4 @@ def checkpoints(folder):
 
 if __name__ == "__main__":
     LAUNCHERS.extend(sys.argv.pop(2).split(","))
-    harness.main([stages, evaluation, statistics, traffic, planned, checkpoints])
+    harness.main([stages, evaluation, statistics, traffic, planned, peaks, time, checkpoints])

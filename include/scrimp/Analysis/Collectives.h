@@ -3,6 +3,7 @@
 #define SCRIMP_ANALYSIS_COLLECTIVES_H
 
 #include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Planner/Communication.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -12,9 +13,9 @@ namespace mlir::scrimp {
 /// where there is none.
 int64_t getNumRanks(ModuleOp module);
 
-/// Which values of a function are the same on all ranks, bit for bit: what a collective gives to all, and what is computed
-/// from such values alone. Inputs, the rank and what counts its samples differ, and so do parts of buckets; parameters and
-/// states do where what they are updated with does.
+/// Which values of a function are the same on all ranks, bit for bit: what a collective gives to all, and what is
+/// computed from such values alone. Inputs, the rank and what counts its samples differ, and so do parts of buckets;
+/// parameters and states do where what they are updated with does.
 class RankInvariance {
 public:
   explicit RankInvariance(func::FuncOp function);
@@ -29,15 +30,16 @@ private:
   llvm::DenseSet<Value> differing;
 };
 
-/// What a step of one rank sends in collectives of one name: how often it runs them, and the bytes, on average over the
-/// ranks.
+/// What a step of one rank sends in collectives of one name: how often it runs them, the bytes, on average over the
+/// ranks, those of them that go to other nodes, and the seconds that they take one after the other.
 struct Traffic {
   std::string collective;
-  int64_t count = 0, bytes = 0;
+  int64_t count = 0, bytes = 0, betweenBytes = 0;
+  double seconds = 0;
 };
 
 /// Of the whole function, loops included, by name in the order of first appearance.
-SmallVector<Traffic> collectTraffic(func::FuncOp function);
+SmallVector<Traffic> collectTraffic(func::FuncOp function, const planner::Network &network);
 
 /// Proves that all ranks run the same collectives, of the same sizes, in the same order. They run one program of static
 /// shapes, and where one may end a step early they agree on it (CmdCheckFiniteOp), so it is enough that

@@ -3,6 +3,7 @@
 #define SCRIMP_ANALYSIS_COST_H
 
 #include "scrimp/Dialect/Scrimp.h"
+#include "scrimp/Planner/Communication.h"
 
 namespace mlir::scrimp {
 
@@ -12,7 +13,8 @@ struct DeviceRates {
   double kernelFlops = 4e10;                                   // a second, of generated code
   double bytes = 1.5e10;                                       // of memory, a second
   double launch = 2e-6;                                        // seconds of any command
-  double link = 1e10;                                          // bytes a second that a rank sends to others
+  double productShare = 1;                                     // of the peak of products, what a library reaches
+  planner::Network network;                                    // between ranks
 
   /// Of products of that element type.
   double getLibraryFlops(Type type) const {
@@ -21,11 +23,15 @@ struct DeviceRates {
   }
 };
 
+/// What ranks exchange, told from what the op computes and sends: what adds up (or takes the largest) leaves a rank all
+/// of it or a part; what computes nothing gathers parts, or broadcasts.
+planner::Exchange describeExchange(CollectiveOp op);
+
 /// Seconds of the op's arithmetic alone, as part of a kernel that runs anyway.
 double secondsInKernel(Operation *op, const DeviceRates &rates);
 
-/// Seconds of the op as a command of its own: a launch, and the longest of arithmetic, memory and link. 0 without code. Of an
-/// op that only starts something (AsyncOp): until it has ended.
+/// Seconds of the op as a command of its own: a launch, and the longest of arithmetic, memory and network. 0 without
+/// code. Of an op that only starts something (AsyncOp): until it has ended.
 double secondsAlone(Operation *op, const DeviceRates &rates);
 
 } // namespace mlir::scrimp

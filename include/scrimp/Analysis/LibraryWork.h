@@ -13,6 +13,7 @@ struct LibraryWork {
   SmallVector<::scrimp::runtime::BlasProduct, 3> products;
   /// What it really computes, by whole tiles: floating-point operations of products, and others.
   int64_t productFlops = 0, otherFlops = 0;
+  int64_t repeatedFlops = 0; // of productFlops, what the forward pass has computed before
 };
 
 /// `op` is of the family Library. Of a function that is not known here the products have all the op's FLOPs.

@@ -9,8 +9,10 @@
 
 namespace mlir::scrimp {
 /// A line for each plan that no other beats, a star at `chosen` if it is among them; then one for each reason why there
-/// are not more.
-void printFamily(raw_ostream &os, const Family &family, const Candidate *chosen = nullptr);
+/// are not more. Of a search over ranks within `budget`: a line for each layout and number of micro-batches that was
+/// planned.
+void printFamily(raw_ostream &os, const Family &family, const Candidate *chosen = nullptr,
+                 std::optional<int64_t> budget = std::nullopt);
 
 /// Replaces options.memoryBudget by the flags of the fastest candidate that fits, and says which on stderr unless
 /// options.quiet. Gives what it looked at, for reports (Report.h, `search`). Fails after an error that names the
@@ -20,8 +22,8 @@ FailureOr<llvm::json::Object> chooseWithinBudget(ModuleOp module, CompileOptions
 /// An SVG of peak against time: all candidates, the front as a line.
 std::string drawPareto(const std::vector<Candidate> &candidates);
 
-/// Bytes of "6GiB", "512 MiB", "2G" (2^30), "1500MB" (10^6), or of "max": what this process may still take of the machine's
-/// memory or its cgroup's. None: no such size.
+/// Bytes of "6GiB", "512 MiB", "2G" (2^30), "1500MB" (10^6), or of "max": what this process may still take of the
+/// machine's memory or its cgroup's. None: no such size.
 std::optional<int64_t> parseMemorySize(StringRef text);
 
 } // namespace mlir::scrimp

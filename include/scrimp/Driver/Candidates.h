@@ -16,6 +16,8 @@ struct Candidate {
   int64_t arenaBytes = 0;   // planned
   int64_t processBytes = 0; // and what the process needs beside it
   double seconds = 0;       // of a step, estimated
+  double exposed = 0;       // of these, waiting for other ranks
+  int64_t sentBytes = 0;    // by a rank in a step
 };
 
 /// Configurations that the model does not allow, all for one reason.
@@ -32,7 +34,12 @@ struct Family {
 /// Plans for the imported module, in parallel: micro-batches x precisions that options name x chunks x what is computed
 /// again. Of the last, every choice that is worth having for some price of a kept byte is looked at where the plans
 /// around it are the best found. Fails after an error where nothing is possible.
-FailureOr<Family> planFamily(ModuleOp module, const CompileOptions &options, const Device &device);
+///
+/// Over ranks also x what they share out (--zero) x when they add up gradients (--sync), where these are not given.
+/// Within a budget that is searched, not planned whole: of every layout the fastest plan that fits. A layout is left
+/// out where what none of its plans goes without is too much.
+FailureOr<Family> planFamily(ModuleOp module, const CompileOptions &options, const Device &device,
+                             std::optional<int64_t> budget = std::nullopt);
 
 /// Kernels of the BLAS library that may run on the processor that is compiled for (ProcessMemory.h): on this one those
 /// that it has, on others also better ones. Fails after an error where the processor is not known.

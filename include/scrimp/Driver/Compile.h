@@ -9,6 +9,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,11 @@ struct CompileOptions {
   std::string accumulate = "fp32";      // gradients of micro-batches; or bf16
   std::string batchStats = "whole";     // or per-micro-batch, per-rank: each has its own; global: of all ranks
   int64_t world = 1;                    // ranks
-  int64_t zero = 0;                     // what they share out: 0 nothing, 1 and 2 states, 3 parameters too
-  std::string sync = "auto";            // gradients are added up over the ranks per-step, or per-micro-batch
+  int64_t nodes = 0;                    // that ranks are in, equally many in each; 0: as the device has them
+  std::optional<int64_t> zero;          // what they share out: 0 nothing, 1 and 2 states, 3 parameters too; none: 0, or
+                                        // what memoryBudget asks for
+  std::string sync;                     // gradients are added up over the ranks per-step, or per-micro-batch; or auto;
+                                        // empty: auto, or what memoryBudget asks for
   std::string reduceDtype = "fp32";     // what gradients are sent as; or bf16, fp16
   int64_t bucketBytes = 0;              // most bytes of parameters that are exchanged at once; 0: a block's
   int64_t persistBelow = 0;             // elements below which a parameter is not shared out

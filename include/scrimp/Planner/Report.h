@@ -2,6 +2,7 @@
 #ifndef SCRIMP_PLANNER_REPORT_H
 #define SCRIMP_PLANNER_REPORT_H
 
+#include "scrimp/Analysis/Cost.h"
 #include "scrimp/Planner/ProcessMemory.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -29,6 +30,13 @@ namespace mlir::scrimp {
 ///   residuals              what the forward pass keeps for the backward pass: [{name, location, bytes}] by the op that
 ///                          computes it, in a loop those of one iteration
 ///   recomputed             what the backward pass computes again: [{name, location, flops}]
+///   communication          what a rank sends in a step, by collective: [{collective, count, bytes,
+///   between_nodes_bytes}] step                   where the device is known, seconds of a step and what they come to:
+///   {seconds,
+///                          computing_seconds, communicating_seconds, exposed_seconds, overlapped_seconds, nodes, mfu,
+///                          samples_per_second, tokens_per_second} (StepTime.h, Communication.h); exposed is what
+///                          computing waits for, the last 0 where the model reads no tokens. `communication` then has
+///                          `seconds`, one after the other
 /// scrimp-compile adds
 ///   passes                 the program without passes that save memory or time ("plain"), then with one more at a
 ///                          time:
@@ -37,11 +45,13 @@ namespace mlir::scrimp {
 ///   timeline               {plain, chosen}: what is alive during a step (Timeline.h), without and with the flags given
 ///   products_of_16_bits    how the library multiplies what is stored in 16 bits, where something is
 ///   search                 of --memory-budget: {budget_bytes, device, chosen, candidates, impossible}: flags; of each
-///                          candidate {flags, arena_bytes, process_bytes, seconds}, fastest first; for each reason why
-///                          a configuration is not possible {flags: [...], why}
+///                          candidate {flags, arena_bytes, process_bytes, seconds, exposed_seconds, sent_bytes},
+///                          fastest first; for each reason why a configuration is not possible {flags: [...], why}
 ///
-/// Buckets are listed by member. Fails after an error if the module has no plan.
-FailureOr<llvm::json::Object> buildMemoryReport(ModuleOp module, llvm::ArrayRef<::scrimp::runtime::BlasBlocks> kernels);
+/// Buckets are listed by member. `rates`: of the device, where it is known. Fails after an error if the module has no
+/// plan.
+FailureOr<llvm::json::Object> buildMemoryReport(ModuleOp module, llvm::ArrayRef<::scrimp::runtime::BlasBlocks> kernels,
+                                                const std::optional<DeviceRates> &rates);
 
 } // namespace mlir::scrimp
 

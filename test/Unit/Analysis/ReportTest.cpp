@@ -36,7 +36,8 @@ TEST(Report, OfASmallModule) {
   PassManager manager(&context);
   manager.addPass(createPlanMemory());
   ASSERT_TRUE(succeeded(manager.run(*module)));
-  FailureOr<llvm::json::Object> report = buildMemoryReport(*module, findBlasKernels({}, /*isExact=*/true));
+  FailureOr<llvm::json::Object> report =
+      buildMemoryReport(*module, findBlasKernels({}, /*isExact=*/true), std::nullopt);
   ASSERT_TRUE(succeeded(report));
 
   // Bucket: 96 * 4 = 384. Inputs: x 128, loss 4 (64). At the gradient: h 128 and g 256.
@@ -87,11 +88,11 @@ TEST(ProcessMemory, PacksAsMeasured) {
     std::vector<std::string> features;
     int64_t wide[2], narrow[2]; // n = 1536 and n = 192: of f32 and of f64
   };
-  const Measured cases[] = {{{}, {5108, 5108}, {440, 440}},                                         // Nehalem
-                            {{"avx"}, {4224, 5120}, {308, 408}},                                    // Sandybridge
-                            {{"avx", "avx2"}, {2960, 5120}, {256, 432}},                            // Haswell
-                            {{"avx", "avx2", "avx512f"}, {4368, 6720}, {360, 596}},                 // SkylakeX
-                            {{"avx", "avx2", "avx512f", "avx512bf16"}, {3360, 6720}, {256, 596}}};  // Cooperlake
+  const Measured cases[] = {{{}, {5108, 5108}, {440, 440}},                                        // Nehalem
+                            {{"avx"}, {4224, 5120}, {308, 408}},                                   // Sandybridge
+                            {{"avx", "avx2"}, {2960, 5120}, {256, 432}},                           // Haswell
+                            {{"avx", "avx2", "avx512f"}, {4368, 6720}, {360, 596}},                // SkylakeX
+                            {{"avx", "avx2", "avx512f", "avx512bf16"}, {3360, 6720}, {256, 596}}}; // Cooperlake
   for (size_t i = 0; i < std::size(cases); ++i) {
     auto kernels = findBlasKernels(cases[i].features, /*isExact=*/true);
     ASSERT_EQ(kernels.size(), 1u);
