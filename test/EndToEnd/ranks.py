@@ -147,7 +147,9 @@ def traffic(folder):
             )
         expected = factor * elements * (world - 1) / world
         sent = steps[0]["sent_elements"]
-        check(0.98 * expected <= sent <= 1.02 * expected, f"{what}: {sent} elements, the formula has {expected}")
+        # In stage 3 what does not depend on the samples stands before the loop, and gathers once by itself.
+        most = 1.05 if stage == 3 and count > 1 else 1.02
+        check(0.98 * expected <= sent <= most * expected, f"{what}: {sent} elements, the formula has {expected}")
 
 
 def planned(folder):
