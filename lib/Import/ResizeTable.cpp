@@ -220,6 +220,14 @@ LogicalResult resize(NodeBuilder &b) {
   FailureOr<SmallVector<Lengths>> lengths = readLengths(b, axes);
   if (failed(lengths))
     return failure();
+  // PyTorch antialiases aligned corners by half pixels all the same, at the distance that its corners have.
+  if (how.antialias && how.coordinates == "align_corners" &&
+      b.isFrom({"aten._upsample_bilinear2d_aa", "aten._upsample_bicubic2d_aa"})) {
+    how.coordinates = "half_pixel";
+    for (Lengths &n : *lengths)
+      if (n.in != n.out)
+        n.scale = n.out > 1 ? static_cast<double>(n.out - 1) / static_cast<double>(n.in - 1) : INFINITY;
+  }
   for (auto [axis, n] : llvm::zip(axes, *lengths))
     if (n.scale != 1 || n.out != n.in)
       x = resample(b, x, axis, how, n);
