@@ -80,6 +80,10 @@ struct Model {
   std::map<std::string, std::vector<std::string>> foldedFrom;
 };
 
+/// Checks that every value is defined once and puts the nodes in an order in which definitions come first; a sorted
+/// file keeps its order. Fails after an error.
+LogicalResult sortNodes(Model &model, MLIRContext *context);
+
 /// The scrimp element type of an ONNX TensorProto::DataType, null if there is none.
 Type elementTypeOf(int dataType, MLIRContext *context);
 /// Its name in messages ("uint8", "type 17").
