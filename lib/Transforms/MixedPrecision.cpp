@@ -129,7 +129,8 @@ private:
         rounded[result] = result;
       } else if (plan.isActivation(result) && !plan.isInternal(op) && !result.use_empty()) {
         builder.setInsertionPointAfter(op);
-        rounded[result] = CastOp::create(builder, op->getLoc(), lowType(result), result);
+        Value stored = plan.mayMask(op) ? saturate(result) : result;
+        rounded[result] = CastOp::create(builder, op->getLoc(), lowType(result), stored);
       }
     }
   }
@@ -170,10 +171,21 @@ private:
     return low;
   }
 
+  double getMost() const { return APFloat::getLargest(cast<FloatType>(to).getFloatSemantics()).convertToDouble(); }
+
   /// What stands for "never" in a mask, the least f32, is not to become an infinity, of which softmax makes NaN.
   double saturated(double value) const {
-    double most = APFloat::getLargest(cast<FloatType>(to).getFloatSemantics()).convertToDouble();
-    return std::isfinite(value) ? std::clamp(value, -most, most) : value;
+    return std::isfinite(value) ? std::clamp(value, -getMost(), getMost()) : value;
+  }
+
+  /// The same for numbers that are known when the program runs. An infinity stays one.
+  Value saturate(Value wide) {
+    Location loc = wide.getLoc();
+    Value infinity = splatConstant(builder, loc, tensorType(wide), std::numeric_limits<double>::infinity());
+    Value isFinite = CompareOp::create(builder, loc, Predicate::lt, AbsOp::create(builder, loc, wide), infinity);
+    Value bounded =
+        ClipOp::create(builder, loc, wide, APFloat(-getMost()), APFloat(getMost()), /*straight_through=*/false);
+    return SelectOp::create(builder, loc, isFinite, bounded, wide);
   }
 
   func::FuncOp function;

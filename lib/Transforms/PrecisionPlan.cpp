@@ -89,6 +89,24 @@ void PrecisionPlan::findLate(func::FuncOp function) {
   }
 }
 
+/// Once the op and its operands are known.
+bool PrecisionPlan::addsMask(Operation *op) {
+  auto isOf = [](Operation *each, Precision precision) {
+    std::optional<PrecisionRule> rule = precisionRuleOf(each);
+    return rule && rule->precision == precision;
+  };
+  auto split = dyn_cast<BatchSplitOp>(op);
+  bool isSum = split && split.isLinearIn(SmallVector<bool>(op->getNumOperands(), true));
+  return isSum && forward.contains(op) && isOf(op, Precision::Follow) &&
+         llvm::any_of(op->getOperands(), [&](Value operand) { return isActivation(operand); }) &&
+         llvm::any_of(op->getUsers(), [&](Operation *user) { return isOf(user, Precision::Inside); }) &&
+         llvm::any_of(op->getOperands(), [&](Value operand) {
+           Operation *producer = operand.getDefiningOp();
+           bool isSplat = producer && isProgramConstant(producer) && isFreeProducer(producer);
+           return isF32(operand) && !isActivation(operand) && !sources.lookup(operand).parameters && !isSplat;
+         });
+}
+
 void PrecisionPlan::classify(Operation *op, bool isKept) {
   Sources all;
   bool anyBoth = false;
@@ -145,6 +163,8 @@ void PrecisionPlan::classify(Operation *op, bool isKept) {
     storesLow = !keepsResult && !isLate && (anyLow || isNew);
     break;
   }
+  if (storesLow && addsMask(op))
+    masking.insert(op);
   // Sums of a product are stored as they are where that is all that is read of them.
   for (auto [result, kind] : llvm::zip(op->getResults(), rule->results))
     if (storesLow && isF32(result) && kind != ElementKind::Wide &&

@@ -28,11 +28,16 @@ public:
   /// phase of scrimp-form-kernels that needs no analysis of paths finds the same.
   bool isInternal(Operation *op) const { return internal.contains(op); }
 
+  /// Whether the op, of the forward pass, adds numbers that are not learned to activations, for an op that computes in
+  /// f32 (softmax). These numbers may be a mask, with the least f32 for "never".
+  bool mayMask(Operation *op) const { return masking.contains(op); }
+
 private:
   void findWanted(Block &block);
   void findInternal(Block &block);
   void findLate(func::FuncOp function);
   void classify(Operation *op, bool isKept);
+  bool addsMask(Operation *op);
 
   struct Sources {
     bool data = false, parameters = false;
@@ -41,7 +46,7 @@ private:
   DenseMap<Value, Sources> sources;
   DenseSet<Value> wanted; // in f32 by all that read them
   DenseSet<Value> activations;
-  DenseSet<Operation *> forward, late, low, internal;
+  DenseSet<Operation *> forward, late, low, internal, masking;
 };
 
 /// Whether the pass may change the type of such a value: f32 alone is lowered.
