@@ -176,6 +176,32 @@ def zero_size(folder):
     check(final["empty"].shape == (0, 8, 2), f"'empty' has shape {final['empty'].shape} in the checkpoint")
 
 
+def overlapping_update(folder):
+    """36: with b = x + 1 of x = 0..3, writing b[:3] at 1 reads what was there before: 1, 1, 2, 3."""
+    graph = model(
+        [
+            node("Add", ["x", "one"], ["rows"]),
+            node("Reshape", ["rows", "four"], ["b"]),
+            node("Slice", ["b", "zero", "three"], ["head"]),
+            node("ScatterND", ["b", "places", "head"], ["y"]),
+            node("Mul", ["y", "w"], ["z"]),
+            node("ReduceSum", ["z"], ["loss"], keepdims=0),
+        ],
+        [value("x", "f4", ["batch", 4])],
+        [value("loss", "f4", [])],
+        {
+            "w": f4(np.zeros(4)),
+            "one": f4(1),
+            "four": np.array([4]),
+            "zero": np.array([0]),
+            "three": np.array([3]),
+            "places": np.array([[1], [2], [3]]),
+        },
+    )
+    _, final = learn(folder, "train", graph, {"x": f4([[0, 1, 2, 3]])}, "--lr", "1", "--steps", "1")
+    near(final["w"], [-1, -1, -2, -3], "the gradient, negated")
+
+
 def gather_gradient(folder):
     """49: repeated and negative indices add up: row 1 gets 1 + 100, row 3 gets 10."""
     nodes = [
@@ -571,6 +597,7 @@ if __name__ == "__main__":
             unused_outputs,
             softmax_by_opset,
             zero_size,
+            overlapping_update,
             gather_gradient,
             broadcast_matmul,
             linear_in_parts,

@@ -27,8 +27,8 @@ static Op matchOnePlus(Value value) {
 }
 
 namespace {
-/// x * 0.5 * (1 + erf(x / sqrt(2))).
-struct RaiseGelu : OpRewritePattern<MulOp> {
+/// x * 0.5 * (1 + f(argument of x)) becomes an activation of its own; `Form` says what the argument is.
+template <typename Form, typename Inner, typename Raised> struct RaiseHalved : OpRewritePattern<MulOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(MulOp op, PatternRewriter &rewriter) const override {
     SmallVector<Value> factors;
@@ -37,41 +37,31 @@ struct RaiseGelu : OpRewritePattern<MulOp> {
     if (factors.size() != 2)
       return rewriter.notifyMatchFailure(op, "not two factors");
     for (unsigned i : {0, 1}) {
-      auto erf = matchOnePlus<ErfOp>(factors[i]);
+      auto inner = matchOnePlus<Inner>(factors[i]);
       Value x = factors[1 - i];
-      double inner = 1;
-      if (!erf || skipScale(erf.getX(), inner) != x)
+      if (!inner)
         continue;
-      if (!isScale(scale, 0.5, x) || !isScale(inner, 1 / std::numbers::sqrt2, x))
-        return rewriter.notifyMatchFailure(op, "GELU with other constants");
-      rewriter.replaceOpWithNewOp<GeluOp>(op, x);
+      if (!isScale(scale, 0.5, x) || !Form::matchArgument(inner.getX(), x))
+        return rewriter.notifyMatchFailure(op, "not the argument and the constants of GELU");
+      rewriter.replaceOpWithNewOp<Raised>(op, x);
       return success();
     }
-    return rewriter.notifyMatchFailure(op, "no x and 1 + erf(x / sqrt(2))");
+    return rewriter.notifyMatchFailure(op, "no x and 1 + f(x)");
   }
 };
 
-/// x * 0.5 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))), also with x (1 + 0.044715 x^2) inside.
-struct RaiseGeluTanh : OpRewritePattern<MulOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(MulOp op, PatternRewriter &rewriter) const override {
-    SmallVector<Value> factors;
-    double scale = 1;
-    collectFactors(op.getY(), factors, scale);
-    if (factors.size() != 2)
-      return rewriter.notifyMatchFailure(op, "not two factors");
-    for (unsigned i : {0, 1}) {
-      auto tanh = matchOnePlus<TanhOp>(factors[i]);
-      if (!tanh)
-        continue;
-      Value x = factors[1 - i];
-      if (!isScale(scale, 0.5, x) || !matchArgument(tanh.getX(), x))
-        return rewriter.notifyMatchFailure(op, "GELU with other constants");
-      rewriter.replaceOpWithNewOp<GeluTanhOp>(op, x);
-      return success();
-    }
-    return rewriter.notifyMatchFailure(op, "no x and 1 + tanh(...)");
+/// 1 + erf(x / sqrt(2)).
+struct RaiseGelu : RaiseHalved<RaiseGelu, ErfOp, GeluOp> {
+  using RaiseHalved::RaiseHalved;
+  static bool matchArgument(Value value, Value x) {
+    double inner = 1;
+    return skipScale(value, inner) == x && isScale(inner, 1 / std::numbers::sqrt2, x);
   }
+};
+
+/// 1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)), also with x (1 + 0.044715 x^2) inside.
+struct RaiseGeluTanh : RaiseHalved<RaiseGeluTanh, TanhOp, GeluTanhOp> {
+  using RaiseHalved::RaiseHalved;
 
   /// Whether `value` is 0.044715 x^power.
   static bool isCubicTerm(Value value, Value x, unsigned power) {

@@ -1,6 +1,7 @@
 // Every op against itself cut into pieces (BatchSplitOp), on the values of all gradient cases and of their gradients:
 // what the pieces give must be, joined or added up, what the whole op gives.
 #include "CheckGradients.h"
+#include "DrawArguments.h"
 
 #include "scrimp/Analysis/Aliases.h"
 #include "scrimp/Analysis/BatchAnalysis.h"
@@ -155,25 +156,10 @@ public:
 private:
   void checkFunction(func::FuncOp function) {
     llvm::DenseMap<Value, HostTensor> values;
-    SmallVector<HostTensor> arguments, results;
-    uint64_t state = 20;
-    for (BlockArgument argument : function.getArguments()) {
-      HostTensor &value = arguments.emplace_back(tensorType(argument));
-      double low = value.isFloat() ? -2 : 0, high = value.isFloat() ? 2 : 3;
-      if (auto range = function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "test.range")) {
-        low = cast<FloatAttr>(range[0]).getValueAsDouble();
-        high = cast<FloatAttr>(range[1]).getValueAsDouble();
-      }
-      auto draw = [&] {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        return low + (high - low) * static_cast<double>(state >> 11) * 0x1p-53;
-      };
-      for (double &element : value.floats())
-        element = draw();
-      for (int64_t &element : value.ints())
-        element = static_cast<int64_t>(draw());
+    SmallVector<HostTensor> results;
+    std::vector<HostTensor> arguments = drawArguments(function, /*seed=*/20);
+    for (auto [argument, value] : llvm::zip(function.getArguments(), arguments))
       values[argument] = value;
-    }
     ASSERT_TRUE(succeeded(evalFunction(function, arguments, results, Rounding::Exact,
                                        [&](Value value, const HostTensor &tensor) { values[value] = tensor; })));
     for (Operation &op : function.getBody().front().without_terminator()) {

@@ -1,6 +1,7 @@
 // scrimp-rematerialize on every gradient case and on random graphs: results are the same to the bit, CSE merges nothing
 // back, and kernels, schedule and plan are legal (scrimp-plan-memory verifies what every op reads).
 #include "CheckGradients.h"
+#include "DrawArguments.h"
 
 #include "scrimp/Analysis/TrainingParts.h"
 #include "scrimp/Dialect/Scrimp.h"
@@ -35,7 +36,9 @@ public:
     if (failed(training.run(module)))
       return;
     func::FuncOp plain = *module.getOps<func::FuncOp>().begin();
-    std::vector<HostTensor> arguments = drawArguments(plain);
+    std::vector<HostTensor> arguments = drawArguments(plain, /*seed=*/7);
+    for (HostTensor &argument : arguments)
+      argument.roundToType();
     SmallVector<HostTensor> expected;
     ASSERT_TRUE(succeeded(evalFunction(plain, arguments, expected, Rounding::Exact)));
     for (StringRef policy : {"none", "full", "selective", "min-cut", "tradeoff=1e-9", "tradeoff=1e9"}) {
@@ -77,27 +80,6 @@ private:
         locations.insert(LocationAttr(op->getLoc()));
     });
     return locations.size();
-  }
-
-  static std::vector<HostTensor> drawArguments(func::FuncOp function) {
-    std::vector<HostTensor> arguments;
-    std::mt19937_64 random(7);
-    for (BlockArgument argument : function.getArguments()) {
-      HostTensor &value = arguments.emplace_back(tensorType(argument));
-      auto range = function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "test.range");
-      double low = value.isFloat() ? -2 : 0, high = value.isFloat() ? 2 : 3;
-      if (range) {
-        low = cast<FloatAttr>(range[0]).getValueAsDouble();
-        high = cast<FloatAttr>(range[1]).getValueAsDouble();
-      }
-      std::uniform_real_distribution<double> draw(low, high);
-      for (double &element : value.floats())
-        element = draw(random);
-      for (int64_t &element : value.ints())
-        element = static_cast<int64_t>(draw(random));
-      value.roundToType();
-    }
-    return arguments;
   }
 
   static void compare(func::FuncOp function, ArrayRef<HostTensor> arguments, ArrayRef<HostTensor> expected) {

@@ -1,6 +1,7 @@
 // scrimp-split-batch and scrimp-partition on every gradient case, each argument's every dimension taken for the batch
 // in turn: loss and gradients of micro-batches, and of ranks, are those of the whole batch.
 #include "CheckGradients.h"
+#include "DrawArguments.h"
 
 #include "scrimp/Analysis/BatchAnalysis.h"
 #include "scrimp/Dialect/Scrimp.h"
@@ -56,7 +57,7 @@ private:
     if (any && failed(autodiff.run(*whole)))
       return;
     auto function = *whole->getOps<func::FuncOp>().begin();
-    std::vector<HostTensor> arguments = drawArguments(function);
+    std::vector<HostTensor> arguments = drawArguments(function, /*seed=*/7);
     SmallVector<HostTensor> expected;
     ASSERT_TRUE(succeeded(evalFunction(function, arguments, expected, Rounding::Exact)));
     for (int64_t world : {int64_t(2), int64_t(3), batch})
@@ -173,28 +174,6 @@ private:
     }
     eraseResults(main, llvm::BitVector(main.getNumResults(), true));
     appendResult(main, loss, ScrimpDialect::kOutput, body.getStringAttr("loss"));
-  }
-
-  static std::vector<HostTensor> drawArguments(func::FuncOp function) {
-    std::vector<HostTensor> arguments;
-    uint64_t state = 7;
-    for (BlockArgument argument : function.getArguments()) {
-      HostTensor &value = arguments.emplace_back(tensorType(argument));
-      double low = value.isFloat() ? -2 : 0, high = value.isFloat() ? 2 : 3;
-      if (auto range = function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "test.range")) {
-        low = cast<FloatAttr>(range[0]).getValueAsDouble();
-        high = cast<FloatAttr>(range[1]).getValueAsDouble();
-      }
-      auto draw = [&] {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        return low + (high - low) * static_cast<double>(state >> 11) * 0x1p-53;
-      };
-      for (double &element : value.floats())
-        element = draw();
-      for (int64_t &element : value.ints())
-        element = static_cast<int64_t>(draw());
-    }
-    return arguments;
   }
 
   static void compare(ArrayRef<HostTensor> found, ArrayRef<HostTensor> expected) {
