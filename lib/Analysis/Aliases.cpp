@@ -48,16 +48,8 @@ std::string mlir::scrimp::userLocation(Location loc) {
 
 SmallVector<BlockArgument> mlir::scrimp::getOwnArguments(BodyOp body) {
   return llvm::filter_to_vector(body.getBodyBlock().getArguments(), [&](BlockArgument argument) {
-    return body.getBodyArgument(argument.getArgNumber()).kind == BodyArgument::Index;
+    return body.getBodyArgument(argument.getArgNumber()).hasOwnBytes();
   });
-}
-
-SmallVector<AsyncOp, 1> mlir::scrimp::getEndedOps(Operation *op) {
-  SmallVector<AsyncOp, 1> ended;
-  for (Value operand : op->getOperands())
-    if (auto start = operand.getDefiningOp<AsyncOp>(); start && start.getEnd() == op)
-      ended.push_back(start);
-  return ended;
 }
 
 SmallVector<Value> mlir::scrimp::getHeldOperands(Operation *op) {
@@ -65,6 +57,12 @@ SmallVector<Value> mlir::scrimp::getHeldOperands(Operation *op) {
   for (AsyncOp start : getEndedOps(op))
     llvm::append_range(held, start->getOperands());
   return held;
+}
+
+bool mlir::scrimp::isStreamed(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+  return function && function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kStreamed);
 }
 
 bool mlir::scrimp::isProgramConstant(Operation *op) { return op && op->hasTrait<OpTrait::ConstantLike>(); }
@@ -133,7 +131,7 @@ private:
     Block &block = body.getBodyBlock();
     for (BlockArgument argument : block.getArguments()) {
       BodyArgument means = body.getBodyArgument(argument.getArgNumber());
-      if (means.kind == BodyArgument::Index) {
+      if (means.hasOwnBytes()) {
         addStorage(argument);
         continue;
       }
@@ -281,6 +279,16 @@ static bool flowsPointwise(KernelRegionOp kernel, BlockArgument argument, Ranked
     }
   }
   return true;
+}
+
+bool mlir::scrimp::readsElementwise(Operation *op, unsigned operand, unsigned result) {
+  RankedTensorType to = tensorType(op->getResult(result));
+  if (shapeOf(op->getOperand(operand)) != to.getShape())
+    return false;
+  if (auto region = dyn_cast<KernelRegionOp>(op))
+    return flowsPointwise(region, region.getBody().front().getArgument(operand), to);
+  auto kernel = dyn_cast<KernelOp>(op);
+  return kernel && kernel.getKernelFamily() == KernelFamily::Map && kernel.isPointwiseOperand(operand);
 }
 
 bool mlir::scrimp::mayOverwrite(Operation *op, unsigned operand, unsigned result) {

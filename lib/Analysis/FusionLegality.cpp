@@ -26,21 +26,22 @@ static Operation *findFirstWriter(Value value, Block &block, Operation *first) {
   return tie ? findFirstWriter(op->getOperand(tie->operand), block, first) : first;
 }
 
+/// The op that puts another piece into the bucket `whole`; null: none does.
+static Operation *findNextPack(Value whole) {
+  for (OpOperand &use : whole.getUses())
+    if (isViewLike(use.getOwner()))
+      for (OpResult result : use.getOwner()->getResults())
+        if (std::optional<Tie> tie = getViewTie(result); tie->placed && tie->operand == use.getOperandNumber())
+          return use.getOwner();
+  return nullptr;
+}
+
 /// Where the bucket that `pack` puts a piece into must be there: before any piece is made in it.
 static Operation *findFirstPiece(Operation *pack) {
   Operation *first = pack;
-  for (Operation *at = pack; at;) {
-    auto alias = cast<AliasOp>(at);
-    std::optional<Tie> tie = alias.getTie(0);
-    if (alias.hasCode() || !tie || !tie->placed)
-      break;
-    first = findFirstWriter(at->getOperand(*tie->placed), *pack->getBlock(), first);
-    Operation *next = nullptr;
-    for (Operation *user : at->getUsers())
-      if (isa<AliasOp>(user) && user->getOperand(0) == at->getResult(0) && user->getName() == pack->getName())
-        next = user;
-    at = next;
-  }
+  for (Operation *at = pack; at; at = findNextPack(at->getResult(0)))
+    if (std::optional<Tie> tie = getViewTie(at->getResult(0)); tie && tie->placed)
+      first = findFirstWriter(at->getOperand(*tie->placed), *pack->getBlock(), first);
   return first;
 }
 

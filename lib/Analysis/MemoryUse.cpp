@@ -1,5 +1,6 @@
 #include "scrimp/Analysis/MemoryUse.h"
 
+#include "scrimp/Analysis/FusionLegality.h"
 #include "scrimp/Dialect/Scrimp.h"
 
 using namespace mlir;
@@ -10,6 +11,38 @@ StringRef mlir::scrimp::stringifySegment(Segment segment) {
   static constexpr StringLiteral names[kNumSegments] = {"parameters", "optimizer_state", "inputs",
                                                         "gradients",  "activations",     "workspace"};
   return names[static_cast<unsigned>(segment)];
+}
+
+StringRef mlir::scrimp::stringifyRole(Role role) {
+  static constexpr StringLiteral names[] = {
+      "parameter", "frozen_parameter", "buffer",     "constant", "optimizer_state", "input", "scalar", "output",
+      "gradient",  "gradient_sum",     "activation", "sum",      "workspace"};
+  return names[static_cast<unsigned>(role)];
+}
+
+Segment mlir::scrimp::segmentOf(Role role) {
+  switch (role) {
+  case Role::Parameter:
+  case Role::FrozenParameter:
+  case Role::Buffer:
+  case Role::Constant:
+    return Segment::Parameters;
+  case Role::OptimizerState:
+    return Segment::OptimizerState;
+  case Role::Input:
+  case Role::Scalar:
+  case Role::Output:
+    return Segment::Inputs;
+  case Role::Gradient:
+  case Role::GradientSum:
+    return Segment::Gradients;
+  case Role::Activation:
+  case Role::Sum:
+    return Segment::Activations;
+  case Role::Workspace:
+    return Segment::Workspace;
+  }
+  llvm_unreachable("a role");
 }
 
 Problem MemoryUse::getProblem(int64_t alignment) const {
@@ -29,10 +62,10 @@ const Tenant *TransientBlock::getTenantAt(int t) const {
   return nullptr;
 }
 
-std::optional<Segment> TransientBlock::getSegmentAt(int t) const {
+std::optional<Role> TransientBlock::getRoleAt(int t) const {
   if (const Tenant *tenant = getTenantAt(t))
-    return tenant->segment;
-  return workspaceOf && first == t ? std::optional(Segment::Workspace) : std::nullopt;
+    return tenant->role;
+  return workspaceOf && first == t ? std::optional(Role::Workspace) : std::nullopt;
 }
 
 namespace {
@@ -40,7 +73,8 @@ class MemoryUseBuilder {
 public:
   MemoryUseBuilder(func::FuncOp function, const Aliases &aliases)
       : function(function), aliases(aliases), ranges(aliases.getStorages().size()),
-        isPersistent(ranges.size()), isGradient(ranges.size()), blockOf(ranges.size(), -1) {}
+        isPersistent(ranges.size()), isGradient(ranges.size()), isInput(ranges.size()), isSum(ranges.size()),
+        blockOf(ranges.size(), -1) {}
 
   MemoryUse build() {
     addOps(function.getBody().front());
@@ -98,8 +132,22 @@ private:
       for (Value result : op->getResults()) // also one that nothing reads
         touch(result, t, op);
       if (auto body = dyn_cast<BodyOp>(op))
-        for (BlockArgument argument : getOwnArguments(body))
-          ranges[aliases.getPlace(argument).storage] = extents.lookup(op);
+        addBodyArguments(body);
+    }
+  }
+
+  void addBodyArguments(BodyOp body) {
+    for (BlockArgument argument : body.getBodyBlock().getArguments()) {
+      BodyArgument means = body.getBodyArgument(argument.getArgNumber());
+      unsigned storage = aliases.getPlace(argument).storage;
+      isSum[storage] = isSum[storage] || (means.kind == BodyArgument::Carried && !body.getConditionOperand());
+      isInput[storage] = isInput[storage] || means.kind == BodyArgument::Filled;
+      if (!means.hasOwnBytes())
+        continue;
+      // The host looks at the number of the iteration too; a piece is there from the beginning to its last use.
+      ranges[storage] = extents.lookup(body);
+      if (means.kind == BodyArgument::Filled)
+        ranges[storage].last = ranges[storage].first;
     }
   }
 
@@ -115,23 +163,25 @@ private:
     return ranges[storage].last == t ? end : -1;
   }
 
-  void addPersistent(unsigned storage, Segment segment, std::string key) {
+  void addPersistent(unsigned storage, Role role, std::string key) {
     if (isPersistent[storage])
       return;
     isPersistent[storage] = true;
     const Storage &s = aliases.getStorages()[storage];
-    use.persistent.push_back({s.root, s.bytes, segment, std::move(key)});
+    use.persistent.push_back({s.root, isStreamed(s.root) ? 0 : s.bytes, role, std::move(key)});
   }
 
   void findPersistent() {
     for (BlockArgument argument : function.getArguments()) {
       unsigned index = argument.getArgNumber();
       auto has = [&](StringRef name) { return bool(function.getArgAttr(index, name)); };
-      Segment segment = Segment::Inputs;
-      if (has(ScrimpDialect::kParam) || (has(ScrimpDialect::kState) && !has(ScrimpDialect::kBucket)))
-        segment = Segment::Parameters;
+      Role role = Role::Input;
+      if (auto param = function.getArgAttrOfType<StringAttr>(index, ScrimpDialect::kParam))
+        role = param.getValue() == "trainable" ? Role::Parameter : Role::FrozenParameter;
       else if (has(ScrimpDialect::kState))
-        segment = Segment::OptimizerState;
+        role = has(ScrimpDialect::kBucket) ? Role::OptimizerState : Role::Buffer;
+      else if (has(ScrimpDialect::kScalar))
+        role = Role::Scalar;
       std::string key;
       if (auto scalar = function.getArgAttrOfType<StringAttr>(index, ScrimpDialect::kScalar))
         key = "scalar " + scalar.str();
@@ -139,7 +189,9 @@ private:
         key = "argument " + name.str();
       else
         key = "argument " + std::to_string(index) + " of " + function.getName().str();
-      addPersistent(aliases.getPlace(argument).storage, segment, std::move(key));
+      if (role == Role::Parameter || role == Role::OptimizerState)
+        learned.insert(aliases.getPlace(argument).storage);
+      addPersistent(aliases.getPlace(argument).storage, role, std::move(key));
     }
     for (Operation *op : use.ops)
       if (isProgramConstant(op)) {
@@ -148,36 +200,39 @@ private:
         Attribute value;
         matchPattern(op, m_Constant(&value));
         os << value.getAsOpaquePointer(); // attributes are unique
-        addPersistent(aliases.getPlace(op->getResult(0)).storage, Segment::Parameters, std::move(key));
+        addPersistent(aliases.getPlace(op->getResult(0)).storage, Role::Constant, std::move(key));
       }
     for (auto [i, value] : llvm::enumerate(use.ops.back()->getOperands()))
       if (auto output = function.getResultAttrOfType<StringAttr>(i, ScrimpDialect::kOutput))
-        addPersistent(aliases.getPlace(value).storage, Segment::Inputs, "output " + output.str());
+        addPersistent(aliases.getPlace(value).storage, Role::Output, "output " + output.str());
   }
 
+  /// From the updates back to where gradients are made. In a loop the sum comes before what is added to it.
   void findGradients() {
-    llvm::DenseSet<unsigned> learned; // storages of trainable parameters and of optimizer state
-    for (BlockArgument argument : function.getArguments()) {
-      auto param = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ScrimpDialect::kParam);
-      bool isState = function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kState) &&
-                     function.getArgAttr(argument.getArgNumber(), ScrimpDialect::kBucket);
-      if ((param && param.getValue() == "trainable") || isState)
-        learned.insert(aliases.getPlace(argument).storage);
-    }
-    for (Operation *op : use.ops) {
-      if (isViewLike(op))
-        continue;
-      for (Value result : op->getResults()) {
-        if (!learned.contains(aliases.getPlace(result).storage))
-          continue;
-        for (Value operand : op->getOperands())
-          if (tensorType(operand).getNumElements() == tensorType(result).getNumElements())
-            isGradient[aliases.getPlace(operand).storage] = true;
-      }
-    }
     for (auto [i, value] : llvm::enumerate(use.ops.back()->getOperands()))
       if (function.getResultAttr(i, ScrimpDialect::kGradient))
         isGradient[aliases.getPlace(value).storage] = true;
+    for (Operation *op : llvm::reverse(use.ops))
+      for (OpResult result : op->getResults())
+        if (unsigned storage = aliases.getPlace(result).storage; !isViewLike(op))
+          if (isGradient[storage] || learned.contains(storage))
+            findGradientsRead(op, result);
+  }
+
+  /// `result` is learned, or a gradient.
+  void findGradientsRead(Operation *op, OpResult result) {
+    unsigned storage = aliases.getPlace(result).storage;
+    llvm::SmallDenseSet<unsigned> sources;
+    for (OpOperand &operand : op->getOpOperands()) {
+      unsigned source = aliases.getPlace(operand.get()).storage;
+      Operation *producer = operand.get().getDefiningOp();
+      bool isAddedUp = isa<AsyncOp>(op) && isGradient[storage];
+      if (source != storage && !isPersistent[source] && !(producer && isFreeProducer(producer)) &&
+          (isAddedUp || readsElementwise(op, operand.getOperandNumber(), result.getResultNumber())))
+        sources.insert(source);
+    }
+    if (sources.size() == 1)
+      isGradient[*sources.begin()] = true;
   }
 
   /// The block of an operand whose bytes result `result` of `op` may take, or -1.
@@ -231,7 +286,10 @@ private:
       last = std::max(last, hold.end);
     use.transient[block].last = last;
     use.transient[block].tenants.push_back({aliases.getStorages()[storage].root, t, last,
-                                            isGradient[storage] ? Segment::Gradients : Segment::Activations});
+                                            isInput[storage]      ? Role::Input
+                                            : isGradient[storage] ? isSum[storage] ? Role::GradientSum : Role::Gradient
+                                            : isSum[storage]      ? Role::Sum
+                                                                  : Role::Activation});
     blockOf[storage] = block;
   }
 
@@ -241,7 +299,8 @@ private:
   llvm::DenseMap<Operation *, Range> extents;           // positions from an op to the end of its body
   SmallVector<Range> ranges;                            // by storage
   llvm::DenseMap<unsigned, SmallVector<Hold, 1>> holds; // by storage
-  SmallVector<bool> isPersistent, isGradient;
+  SmallVector<bool> isPersistent, isGradient, isInput, isSum;
+  llvm::DenseSet<unsigned> learned; // storages of trainable parameters and of optimizer state
   SmallVector<int> blockOf;
 };
 } // namespace

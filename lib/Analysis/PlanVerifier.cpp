@@ -1,5 +1,6 @@
 #include "scrimp/Analysis/PlanVerifier.h"
 
+#include "AbstractArena.h"
 #include "scrimp/Analysis/Aliases.h"
 #include "llvm/Support/ErrorHandling.h"
 
@@ -10,61 +11,11 @@ using namespace mlir::scrimp;
 
 namespace {
 
-/// Bytes [begin, end) of the arena.
-struct Extent {
-  int64_t begin = 0, end = 0;
-  bool empty() const { return begin >= end; }
-  bool overlaps(Extent other) const { return std::max(begin, other.begin) < std::min(end, other.end); }
-  bool contains(Extent other) const { return begin <= other.begin && other.end <= end; }
-  bool operator==(const Extent &) const = default;
-};
-
 /// What lives across steps: the same in all functions.
 struct Persistent {
   Extent extent;
   std::string name;
   int writer; // who its first contents are from
-};
-
-/// Who wrote each byte last.
-class AbstractArena {
-public:
-  void write(Extent extent, int writer) {
-    if (extent.empty())
-      return;
-    split(extent.begin);
-    split(extent.end);
-    runs.erase(runs.lower_bound(extent.begin), runs.lower_bound(extent.end));
-    runs[extent.begin] = {extent.end, writer};
-  }
-
-  /// The writer of the first byte of `extent` that is not from `writer`, if there is one; -1 for a byte nobody wrote.
-  std::optional<int> findOther(Extent extent, int writer) const {
-    auto it = runs.upper_bound(extent.begin);
-    if (it != runs.begin() && std::prev(it)->second.first > extent.begin)
-      --it;
-    for (int64_t at = extent.begin; at < extent.end; ++it) {
-      if (it == runs.end() || it->first > at)
-        return -1;
-      if (it->second.second != writer)
-        return it->second.second;
-      at = it->second.first;
-    }
-    return std::nullopt;
-  }
-
-private:
-  void split(int64_t at) {
-    auto it = runs.upper_bound(at);
-    if (it == runs.begin())
-      return;
-    --it;
-    if (it->first < at && at < it->second.first) {
-      runs[at] = it->second;
-      it->second.first = at;
-    }
-  }
-  std::map<int64_t, std::pair<int64_t, int>> runs; // begin -> (end, writer)
 };
 
 class PlanVerifier {
@@ -169,14 +120,14 @@ LogicalResult PlanVerifier::readModule() {
   };
   int64_t lowerBound;
   if (failed(number("arena_bytes", arenaBytes)) || failed(number("alignment", alignment)) ||
-      failed(number("lower_bound_bytes", lowerBound)))
+      failed(number("lower_bound_bytes", lowerBound)) || failed(number("transient_offset", transient.begin)))
     return failure();
+  transient.end = arenaBytes;
   if (alignment <= 0 || arenaBytes % alignment != 0)
     return module.emitError() << "the arena has " << arenaBytes << " bytes, expected a multiple of " << alignment;
   if (lowerBound > arenaBytes)
     return module.emitError() << "the arena has " << arenaBytes << " bytes, less than the lower bound " << lowerBound;
   int64_t end = 0;
-  transient = {arenaBytes, arenaBytes};
   auto segments = plan.getAs<ArrayAttr>("segments");
   for (Attribute entry : segments ? segments.getValue() : ArrayRef<Attribute>()) {
     auto segment = dyn_cast<DictionaryAttr>(entry);
@@ -191,17 +142,17 @@ LogicalResult PlanVerifier::readModule() {
       return module.emitError() << "segment '" << name << "' lies at " << offset << " with " << bytes
                                 << " bytes, expected it at " << end;
     end += bytes;
-    if (name == "gradients" || name == "activations" || name == "workspace")
-      transient.begin = std::min(transient.begin, offset);
   }
   if (end != arenaBytes)
     return module.emitError() << "the segments end at " << end << " of " << arenaBytes << " bytes";
+  if (transient.begin < 0 || transient.begin > arenaBytes)
+    return module.emitError() << "a step's own values begin at " << transient.begin << " of " << arenaBytes << " bytes";
   return success();
 }
 
 LogicalResult PlanVerifier::addPersistent(Operation *at, const std::string &key, const std::string &name, Value value,
                                           int64_t offset) {
-  Extent extent{offset, offset + bytesOf(value)};
+  Extent extent{offset, offset + (isStreamed(value) ? 0 : bytesOf(value))};
   auto [it, isNew] = persistent.try_emplace(key, Persistent{extent, name, static_cast<int>(persistent.size())});
   if (!isNew && it->second.extent != extent)
     return at->emitError() << "'" << name << "' lies at " << offset << " with " << bytesOf(value)
@@ -312,7 +263,8 @@ LogicalResult FunctionVerifier::verify() {
     if (function.getResultAttr(i, ScrimpDialect::kOutput))
       outputs.push_back(extentOf(value));
   for (BlockArgument argument : function.getArguments())
-    writerOf[argument] = initialWriter(argument);
+    if (!isStreamed(argument))
+      writerOf[argument] = initialWriter(argument);
   if (failed(runBlock(block)))
     return failure();
   return runReturn(*block.getTerminator());
@@ -374,7 +326,7 @@ LogicalResult FunctionVerifier::placeBody(BodyOp body, int64_t iteration) {
     addresses[argument] = offset;
   for (BlockArgument argument : block.getArguments()) {
     BodyArgument means = body.getBodyArgument(argument.getArgNumber());
-    if (means.kind != BodyArgument::Index)
+    if (!means.hasOwnBytes())
       addresses[argument] = addressOf(body->getOperand(means.operand)) + iteration * means.stride;
   }
   if (failed(placeBlock(block)))
@@ -422,8 +374,12 @@ void FunctionVerifier::carry(BodyOp body, const Twine &when) {
 LogicalResult FunctionVerifier::runBody(BodyOp body) {
   Block &block = body.getBodyBlock();
   Operation &yield = *block.getTerminator();
-  for (Value operand : body->getOperands())
-    if (failed(read(*body, operand)))
+  llvm::SmallDenseSet<unsigned> filled;
+  for (BlockArgument argument : getOwnArguments(body))
+    if (BodyArgument means = body.getBodyArgument(argument.getArgNumber()); means.kind == BodyArgument::Filled)
+      filled.insert(means.operand);
+  for (auto [i, operand] : llvm::enumerate(body->getOperands()))
+    if (!filled.contains(i) && failed(read(*body, operand)))
       return failure();
   for (OpResult result : body->getResults())
     if (failed(checkWrite(*body, extentOf(result), "'" + userNameOf(result) + "'", false)))
@@ -499,6 +455,8 @@ LogicalResult FunctionVerifier::read(Operation &op, Value value) {
       worklist.push_back({whole, {inside.end, extent.end}});
       continue;
     }
+    if (isStreamed(part))
+      return op.emitError() << "reads '" << userNameOf(value) << "', which is never whole in memory";
     auto writer = writerOf.find(part);
     if (writer == writerOf.end())
       llvm::reportFatalInternalError("'" + Twine(userNameOf(part)) + "' has no writer");

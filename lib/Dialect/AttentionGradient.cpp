@@ -1,5 +1,5 @@
-// The gradient of attention: by the library's ops, or where it does not compute it (of an additive mask and of other
-// things through lse) from ordinary ops.
+// The gradient of attention: by the ops that compute it without a tensor of scores, or where they do not (through lse)
+// from ordinary ones.
 #include "AttentionOps.h"
 
 using namespace mlir;

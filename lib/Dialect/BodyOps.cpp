@@ -62,7 +62,7 @@ static LogicalResult interpretBody(Block &body, ArrayRef<const HostTensor *> arg
 void AccumulateOp::build(OpBuilder &builder, OperationState &state, int64_t count, ValueRange shared, ValueRange split,
                          ArrayRef<int64_t> dims, ValueRange inits) {
   build(builder, state, inits.getTypes(), builder.getI64IntegerAttr(count), shared, split, inits,
-        builder.getDenseI64ArrayAttr(dims));
+        builder.getDenseI64ArrayAttr(dims), builder.getDenseI64ArrayAttr({}));
 }
 
 LogicalResult AccumulateOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
@@ -96,6 +96,9 @@ LogicalResult AccumulateOp::verify() {
       return emitOpError() << "dimension " << dim << " of split operand " << i << " has " << type.getDimSize(dim)
                            << " elements, which " << count << " iterations do not divide";
   }
+  for (int64_t number : getFilled())
+    if (number < 0 || number >= static_cast<int64_t>(getSplit().size()))
+      return emitOpError() << "has no split operand " << number << " to be filled";
   SmallVector<Type> arguments{RankedTensorType::get({}, IntegerType::get(getContext(), 64))};
   llvm::append_range(arguments, getShared().getTypes());
   for (unsigned i = 0; i < getSplit().size(); ++i)
@@ -119,7 +122,8 @@ BodyArgument AccumulateOp::getBodyArgument(unsigned argument) {
   if (operand < shared)
     return {BodyArgument::Shared, operand};
   if (operand < shared + split)
-    return {BodyArgument::Piece, operand, bytesOf(getPieceType(operand - shared))};
+    return {llvm::is_contained(getFilled(), operand - shared) ? BodyArgument::Filled : BodyArgument::Piece, operand,
+            bytesOf(getPieceType(operand - shared))};
   return {BodyArgument::Carried, operand, 0, operand - shared - split};
 }
 
@@ -140,7 +144,7 @@ LogicalResult AccumulateOp::evalWith(ArrayRef<const HostTensor *> operands, Muta
       BodyArgument means = getBodyArgument(a);
       if (means.kind == BodyArgument::Index)
         values[a].ints()[0] = i;
-      if (means.kind != BodyArgument::Piece)
+      if (!means.isPiece())
         continue;
       const HostTensor &whole = *operands[means.operand];
       int64_t size = values[a].size();
@@ -196,7 +200,7 @@ LogicalResult AccumulateOp::canonicalize(AccumulateOp op, PatternRewriter &rewri
   llvm::SmallDenseSet<Value> live = findLive(op);
   SmallVector<BlockArgument> kept;
   SmallVector<Value> shared, split, inits;
-  SmallVector<int64_t> dims;
+  SmallVector<int64_t> dims, filled;
   for (BlockArgument argument : body.getArguments()) {
     BodyArgument means = op.getBodyArgument(argument.getArgNumber());
     bool isRead = means.kind == BodyArgument::Carried && !op->getResult(means.result).use_empty();
@@ -207,14 +211,17 @@ LogicalResult AccumulateOp::canonicalize(AccumulateOp op, PatternRewriter &rewri
       shared.push_back(op->getOperand(means.operand));
     if (means.kind == BodyArgument::Carried)
       inits.push_back(op->getOperand(means.operand));
-    if (means.kind != BodyArgument::Piece)
+    if (!means.isPiece())
       continue;
+    if (means.kind == BodyArgument::Filled)
+      filled.push_back(split.size());
     split.push_back(op->getOperand(means.operand));
     dims.push_back(op.getDims()[means.operand - op.getShared().size()]);
   }
   if (kept.size() == body.getNumArguments())
     return failure();
   auto next = AccumulateOp::create(rewriter, op.getLoc(), op.getCount(), shared, split, dims, inits);
+  next.setFilled(filled);
   next->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   OpBuilder::InsertionGuard guard(rewriter);
   Block *block = rewriter.createBlock(&next.getBody());

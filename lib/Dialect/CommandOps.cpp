@@ -87,7 +87,9 @@ LogicalResult CmdTensorOp::verify() {
   return success();
 }
 
-SmallVector<RangeAttr> CmdInputOp::getRanges() { return placeOf(getContext(), getType(), getOffset()); }
+SmallVector<RangeAttr> CmdInputOp::getRanges() {
+  return getStreamed() ? SmallVector<RangeAttr>() : placeOf(getContext(), getType(), getOffset());
+}
 LogicalResult CmdInputOp::verify() {
   if (getValid() && getValid()->size() != 2)
     return emitOpError() << "'valid' is where valid values begin and end, found " << getValid()->size() << " numbers";
@@ -207,6 +209,28 @@ LogicalResult CmdCollectiveOp::verify() {
 SmallVector<RangeAttr> CmdWaitOp::getRanges() { return {}; }
 LogicalResult CmdWaitOp::verify() { return success(); }
 
+SmallVector<RangeAttr> CmdFillOp::getRanges() { return {getTarget()}; }
+
+LogicalResult CmdFillOp::verify() {
+  auto program = (*this)->getParentOfType<CmdProgramOp>();
+  if (!program)
+    return emitOpError() << "stands outside of a scrimp.cmd.program";
+  auto inputs = program.getBody().front().getOps<CmdInputOp>();
+  auto input = llvm::find_if(inputs, [&](CmdInputOp each) { return each.getName() == getInput(); });
+  if (input == inputs.end() || !(*input).getStreamed())
+    return emitOpError() << "there is no streamed input '" << getInput() << "'";
+  int64_t places =
+      llvm::divideCeil(static_cast<uint64_t>(program.getBatch()), static_cast<uint64_t>(program.getWorld()));
+  int64_t first = getFirst(), samples = getSamples(), count = countsAround(*this).back();
+  if (first < 0 || samples < 1 || first + samples * count > places)
+    return emitOpError() << "reads " << count << " times " << samples << " samples from " << first << " on, of "
+                         << places;
+  int64_t bytes = bytesOf(cast<RankedTensorType>((*input).getType())) / places * samples;
+  if (getTarget().getBytes() != bytes)
+    return emitOpError() << samples << " samples take " << bytes << " bytes, found " << getTarget().getBytes();
+  return verifyRanges(*this);
+}
+
 SmallVector<RangeAttr> CmdCheckFiniteOp::getRanges() { return placeOf(getContext(), getType(), getOffset()); }
 
 LogicalResult CmdCheckFiniteOp::verify() {
@@ -225,7 +249,8 @@ LogicalResult CmdRepeatOp::verify() {
   if (getIndex().getBytes() != 8)
     return emitOpError() << "the number of the iteration takes 8 bytes, found " << getIndex().getBytes();
   for (Operation &op : getBody().front())
-    if (!isa<CmdLaunchOp, CmdCallOp, CmdCopyOp, CmdRepeatOp, CmdConditionalOp, CmdCollectiveOp, CmdWaitOp>(op))
+    if (!isa<CmdLaunchOp, CmdCallOp, CmdCopyOp, CmdFillOp, CmdRepeatOp, CmdConditionalOp, CmdCollectiveOp, CmdWaitOp>(
+            op))
       return op.emitOpError() << "cannot be repeated";
   return verifyRanges(*this);
 }

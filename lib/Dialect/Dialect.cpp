@@ -32,10 +32,35 @@ std::optional<Tie> mlir::scrimp::getViewTie(Value value) {
   return cast<AliasOp>(result.getOwner()).getTie(result.getResultNumber());
 }
 
+SmallVector<AsyncOp, 1> mlir::scrimp::getEndedOps(Operation *op) {
+  SmallVector<AsyncOp, 1> ended;
+  for (Value operand : op->getOperands())
+    if (auto start = operand.getDefiningOp<AsyncOp>(); start && start.getEnd() == op)
+      ended.push_back(start);
+  return ended;
+}
+
+bool mlir::scrimp::isForOneUse(Operation *op) {
+  auto isIt = [](Operation *start) {
+    auto collective = dyn_cast<CollectiveOp>(start);
+    return collective && collective.isForOneUse();
+  };
+  return isIt(op) || llvm::any_of(getEndedOps(op), isIt);
+}
+
 Operation *mlir::scrimp::getComputingOp(Value value) {
   while (std::optional<Tie> tie = getViewTie(value))
     value = value.getDefiningOp()->getOperand(tie->operand);
   return value.getDefiningOp();
+}
+
+bool mlir::scrimp::isPointwise(Operation *op) {
+  auto kernel = dyn_cast<KernelOp>(op);
+  if (!kernel || kernel.getKernelFamily() != KernelFamily::Map || op->getNumResults() != 1 || op->getNumOperands() == 0)
+    return false;
+  return llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
+    return kernel.isPointwiseOperand(operand.getOperandNumber()) && shapeOf(operand.get()) == shapeOf(op->getResult(0));
+  });
 }
 
 int64_t mlir::scrimp::defaultFlops(Operation *op) {

@@ -1,6 +1,5 @@
-// attention and its gradients: what they compute, and on a CPU the call of the runtime's library that does so
-// (runtime/include/scrimp/runtime/Library.h); AttentionKernels.cpp has them as kernels. A gradient that neither
-// computes (through lse) is built from ordinary ops.
+// attention and the ops of its gradient: what they compute, and on a CPU the call of the runtime's library that does so
+// (runtime/include/scrimp/runtime/Library.h); AttentionKernels.cpp has them as kernels, AttentionGradient.cpp builds them.
 #include "AttentionOps.h"
 #include "IndexMath.h"
 #include "NeuralRows.h"

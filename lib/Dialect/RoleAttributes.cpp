@@ -59,7 +59,7 @@ static Test testOfArgument(StringRef key) {
       .Cases({ScrimpDialect::kName, ScrimpDialect::kScalar, ScrimpDialect::kReason, ScrimpDialect::kParam},
              isOf<StringAttr>)
       .Cases({ScrimpDialect::kInput, ScrimpDialect::kIgnore, ScrimpDialect::kOffset}, isOf<IntegerAttr>)
-      .Case(ScrimpDialect::kState, isOf<UnitAttr>)
+      .Cases({ScrimpDialect::kState, ScrimpDialect::kStreamed}, isOf<UnitAttr>)
       .Case(ScrimpDialect::kAliases, isOf<ArrayAttr>)
       .Case(ScrimpDialect::kInit, isOf<DictionaryAttr>)
       .Case(ScrimpDialect::kBucket, isOf<BucketAttr>)

@@ -52,7 +52,7 @@ LogicalResult Addresses::addBody(BodyOp body, unsigned loops) {
     addresses[argument] = {offset};
   for (BlockArgument argument : body.getBodyBlock().getArguments()) {
     BodyArgument means = body.getBodyArgument(argument.getArgNumber());
-    if (means.kind == BodyArgument::Index)
+    if (means.hasOwnBytes())
       continue;
     Address address = lookUp(body->getOperand(means.operand));
     if (means.stride) {

@@ -216,6 +216,8 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
   app.add_option("--workers", options.workers, "Most threads of the executable (default: this machine's)")
       ->check(CLI::Range(1, 4096)); // what a program may say
   app.add_flag("!--no-fuse", options.fuse, "One kernel per op, for comparison: the bits are the same");
+  app.add_flag("!--no-stream-inputs", options.streamInputs,
+               "Keep a batch whole in memory where micro-batches read it, for comparison: the bits are the same");
   app.add_flag("!--no-schedule", options.schedule, "Keep the graph's order, for comparison: the bits are the same");
   app.add_flag("--quiet", options.quiet, "No notes from the importer");
   app.add_option("--report", options.report,

@@ -38,6 +38,8 @@ private:
   LogicalResult addCommand(Operation &op, const Addresses &addresses, unsigned loops);
   FloatAttr secondsAttr(Operation &op);
   int64_t takeEvent(Operation &op);
+
+  void addFill(BodyOp body, BlockArgument argument, const Addresses &addresses, unsigned loops);
   void addCheck(StringRef kind, StringRef name, Value value, const Addresses &addresses);
 
   ModuleOp module;
@@ -120,8 +122,10 @@ LogicalResult CommandLowering::addArgument(func::FuncOp function, unsigned index
     return success();
   }
   if (auto batchDim = attr(ScrimpDialect::kInput, IntegerAttr())) {
-    CmdInputOp::create(builder, function.getLoc(), name.getValue(), type, offset, batchDim.getInt(),
-                       attr(ScrimpDialect::kValid, DenseI64ArrayAttr()), attr(ScrimpDialect::kIgnore, IntegerAttr()));
+    bool streamed = bool(function.getArgAttr(index, ScrimpDialect::kStreamed));
+    CmdInputOp::create(builder, function.getLoc(), name.getValue(), type, streamed ? 0 : offset, batchDim.getInt(),
+                       attr(ScrimpDialect::kValid, DenseI64ArrayAttr()), attr(ScrimpDialect::kIgnore, IntegerAttr()),
+                       streamed);
     return success();
   }
   auto param = attr(ScrimpDialect::kParam, StringAttr());
@@ -246,7 +250,26 @@ LogicalResult CommandLowering::addBody(BodyOp body, const Addresses &addresses, 
     list = CmdRepeatOp::create(commands, body.getLoc(), body.getIterations(),
                                addresses.get(getOwnArguments(body).front(), loops));
   commands.setInsertionPointToEnd(&list->getRegion(0).emplaceBlock());
+  for (BlockArgument argument : getOwnArguments(body))
+    addFill(body, argument, addresses, loops);
   return addOps(body.getBodyBlock(), addresses, loops + !condition);
+}
+
+/// What the host has to read before an iteration: samples, from where the operand begins in the input.
+void CommandLowering::addFill(BodyOp body, BlockArgument argument, const Addresses &addresses, unsigned loops) {
+  BodyArgument means = body.getBodyArgument(argument.getArgNumber());
+  if (means.kind != BodyArgument::Filled)
+    return;
+  Value part = body->getOperand(means.operand), whole = part;
+  while (std::optional<Tie> tie = getViewTie(whole))
+    whole = whole.getDefiningOp()->getOperand(tie->operand);
+  auto input = cast<BlockArgument>(whole);
+  auto function = cast<func::FuncOp>(input.getOwner()->getParentOp());
+  int64_t dim = function.getArgAttrOfType<IntegerAttr>(input.getArgNumber(), ScrimpDialect::kInput).getInt();
+  int64_t sampleBytes = bytesOf(whole) / shapeOf(whole)[dim];
+  CmdFillOp::create(commands, body.getLoc(), userNameOf(whole),
+                    (addresses.getOffset(part) - addresses.getOffset(whole)) / sampleBytes,
+                    bytesOf(argument) / sampleBytes, addresses.get(argument, loops));
 }
 
 void CommandLowering::addCheck(StringRef kind, StringRef name, Value value, const Addresses &addresses) {
@@ -256,8 +279,8 @@ void CommandLowering::addCheck(StringRef kind, StringRef name, Value value, cons
 
 LogicalResult CommandLowering::addOps(Block &block, const Addresses &addresses, unsigned loops) {
   for (Operation &op : block.without_terminator()) {
-    if (auto check = dyn_cast<CheckFiniteOp>(op)) {
-      addCheck("gradient", check.getOf(), check.getY(), addresses);
+    if (auto check = dyn_cast<HostCheckOp>(op)) {
+      addCheck("gradient", check.getChecked(), op.getResult(0), addresses);
       continue;
     }
     if (isViewLike(&op))

@@ -131,6 +131,8 @@ void mlir::scrimp::buildRematPipeline(OpPassManager &manager, const TrainPipelin
 void mlir::scrimp::buildPlanPipeline(OpPassManager &manager, const TrainPipelineOptions &options) {
   manager.addPass(createExpandForTarget());
   manager.addPass(createFormKernels({options.fuse}));
+  if (options.streamInputs)
+    manager.addPass(createStreamInputs());
   // Fusion may have carried an op past the update of what it reads; keep-order undoes that and no more.
   ScheduleOptions schedule;
   schedule.keepOrder = !options.schedule;
@@ -167,6 +169,7 @@ void mlir::scrimp::readOptions(TrainPipelineOptions &pipeline, const CompileOpti
   pipeline.fuse = options.fuse;
   pipeline.schedule = options.schedule;
   pipeline.target = options.target;
+  pipeline.streamInputs = options.streamInputs;
   pipeline.workers = workersOf(options);
 }
 

@@ -72,7 +72,7 @@ private:
   FlatBufferBuilder builder;
   Program program;
   llvm::DenseMap<Attribute, Offset<fb::Range>> knownRanges; // equal ranges are one table
-  llvm::StringMap<uint32_t> kernelIndices;
+  llvm::StringMap<uint32_t> kernelIndices, inputIndices;
   std::vector<Offset<fb::Segment>> segments;
   std::vector<Offset<fb::Tensor>> tensors;
   std::vector<Offset<fb::Carried>> carried;
@@ -156,7 +156,8 @@ void ProgramWriter::write(CmdInputOp op) {
   inputs.push_back(fb::CreateInput(builder, text(op.getName()), dtypeOfTensor(op.getType()),
                                    builder.CreateVector(shape), op.getBatchDim(), op.getOffset(),
                                    valid ? (*valid)[0] : 0, valid ? (*valid)[1] : 0, op.getIgnore().has_value(),
-                                   op.getIgnore().value_or(0)));
+                                   op.getIgnore().value_or(0), op.getStreamed()));
+  inputIndices[op.getName()] = inputs.size() - 1;
 }
 
 static double secondsOf(std::optional<APFloat> seconds) { return seconds ? seconds->convertToDouble() : 0; }
@@ -183,6 +184,9 @@ FailureOr<Offset<fb::Command>> ProgramWriter::writeCommand(Operation &op) {
   }
   if (auto copy = dyn_cast<CmdCopyOp>(op))
     return command(fb::CommandBody::Copy, fb::CreateCopy(builder, range(copy.getSource()), range(copy.getTarget())));
+  if (auto fill = dyn_cast<CmdFillOp>(op))
+    return command(fb::CommandBody::Fill, fb::CreateFill(builder, inputIndices.lookup(fill.getInput()), fill.getFirst(),
+                                                         fill.getSamples(), range(fill.getTarget())));
   if (auto check = dyn_cast<CmdCheckFiniteOp>(op)) {
     FailureOr<fb::CheckKind> kind = enumOf(&op, check.getKind(), fb::EnumNameCheckKind);
     if (failed(kind))

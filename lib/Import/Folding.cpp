@@ -47,15 +47,6 @@ static std::optional<SmallVector<int64_t>> storedShape(Value value) {
 /// Whether `op` only moves elements.
 static bool isMovement(Operation *op) { return isa<ReshapeOp, BroadcastOp, TransposeOp, SliceOp>(op); }
 
-static bool isPointwise(Operation *op) {
-  auto kernel = dyn_cast<KernelOp>(op);
-  if (!kernel || kernel.getKernelFamily() != KernelFamily::Map || op->getNumResults() != 1 || op->getNumOperands() == 0)
-    return false;
-  return llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
-    return kernel.isPointwiseOperand(operand.getOperandNumber()) && shapeOf(operand.get()) == shapeOf(op->getResult(0));
-  });
-}
-
 //===-- Values ---------------------------------------------------------------------------------------------------===//
 
 /// Whether `value` depends on nothing but constants, none of its intermediate values being too large.

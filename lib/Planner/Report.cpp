@@ -20,7 +20,7 @@ using llvm::json::Object;
 namespace {
 struct Holder {
   std::string name, location;
-  StringRef kind;
+  Role role;
   int64_t bytes;
 };
 
@@ -39,9 +39,6 @@ public:
       auto segment = cast<DictionaryAttr>(entry);
       segments[segment.getAs<StringAttr>("name").getValue()] = segment.getAs<IntegerAttr>("bytes").getInt();
     }
-    int64_t persistentBytes = 0;
-    for (StringRef name : {"parameters", "optimizer_state", "inputs"})
-      persistentBytes += *segments.getInteger(name);
     std::vector<Holder> holders = std::move(persistent);
     llvm::append_range(holders, atPeak);
     llvm::sort(holders, [](const Holder &a, const Holder &b) {
@@ -50,13 +47,16 @@ public:
     Array list;
     for (const Holder &holder : holders)
       if (holder.bytes > 0)
-        list.push_back(Object{
-            {"name", holder.name}, {"location", holder.location}, {"kind", holder.kind}, {"bytes", holder.bytes}});
+        list.push_back(Object{{"name", holder.name},
+                              {"location", holder.location},
+                              {"kind", stringifySegment(segmentOf(holder.role))},
+                              {"role", stringifyRole(holder.role)},
+                              {"bytes", holder.bytes}});
     Object report{{"peak_bytes", number("arena_bytes")},
                   {"lower_bound_bytes", number("lower_bound_bytes")},
                   {"process_bytes", number("arena_bytes") + beside.getBytes()},
                   {"beside_arena", Object{{"code", beside.code}, {"data", beside.data}, {"library", beside.library}}},
-                  {"unshared_bytes", persistentBytes + unshared},
+                  {"unshared_bytes", number("transient_offset") + unshared},
                   {"segments", std::move(segments)},
                   {"peak", std::move(peak)},
                   {"holders", std::move(list)},
@@ -112,7 +112,6 @@ private:
 
   void addPersistent(func::FuncOp function, const PersistentBlock &block, const MemoryUse &use,
                      const Aliases &aliases) {
-    StringRef kind = stringifySegment(block.segment);
     std::string location = userLocation(block.root.getLoc());
     auto argument = dyn_cast<BlockArgument>(block.root);
     auto bucket = argument ? function.getArgAttrOfType<BucketAttr>(argument.getArgNumber(), ScrimpDialect::kBucket)
@@ -131,14 +130,15 @@ private:
       for (MemberAttr member : bucket.getTensors()) {
         int64_t bytes = elementBytes * member.getNumElements() / parts;
         auto piece = pieces.find(member.getOffset() * elementBytes);
-        persistent.push_back({member.getName().str(), piece == pieces.end() ? location : piece->second, kind, bytes});
+        persistent.push_back(
+            {member.getName().str(), piece == pieces.end() ? location : piece->second, block.role, bytes});
         rest -= bytes;
       }
     std::string name = userNameOf(block.root);
     if (Operation *op = block.root.getDefiningOp())
       name = isProgramConstant(op) ? "constant " + name : block.key;
     if (rest > 0)
-      persistent.push_back({bucket ? "padding of " + name : name, location, kind, rest});
+      persistent.push_back({bucket ? "padding of " + name : name, location, block.role, rest});
   }
 
   void setPeak(func::FuncOp function, const MemoryUse &use, int step) {
@@ -149,13 +149,13 @@ private:
                   {"live_bytes", mostLive}};
     atPeak.clear();
     for (const TransientBlock &block : use.transient) {
-      std::optional<Segment> segment = block.getSegmentAt(step);
-      if (!segment)
+      std::optional<Role> role = block.getRoleAt(step);
+      if (!role)
         continue;
       const Tenant *tenant = block.getTenantAt(step);
       atPeak.push_back({tenant ? userNameOf(tenant->root) : userNameOf(block.workspaceOf),
-                        userLocation(tenant ? tenant->root.getLoc() : block.workspaceOf->getLoc()),
-                        stringifySegment(*segment), block.bytes});
+                        userLocation(tenant ? tenant->root.getLoc() : block.workspaceOf->getLoc()), *role,
+                        block.bytes});
     }
   }
 

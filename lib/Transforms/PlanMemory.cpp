@@ -72,7 +72,7 @@ struct PlanMemory : scrimp::impl::PlanMemoryBase<PlanMemory> {
   LogicalResult placePersistent() {
     for (FunctionPlan &plan : plans)
       for (const PersistentBlock &block : plan.use.persistent) {
-        auto [it, isNew] = shared.insert({block.key, {block.bytes, 0, block.segment, plan.function}});
+        auto [it, isNew] = shared.insert({block.key, {block.bytes, 0, segmentOf(block.role), plan.function}});
         if (!isNew && it->second.bytes != block.bytes)
           return plan.function.emitError()
                  << "'" << userNameOf(block.root) << "' has " << block.bytes << " bytes in @" << plan.function.getName()
@@ -92,7 +92,7 @@ struct PlanMemory : scrimp::impl::PlanMemoryBase<PlanMemory> {
   }
 
   /// Every function uses the same region for what its steps need; the largest decides. How that region's bytes are
-  /// divided among gradients, activations and workspace is an account of who holds them at the highest peak.
+  /// divided among inputs, gradients, activations and workspace is an account of who holds them at the highest peak.
   LogicalResult placeTransient() {
     FunctionPlan *highest = nullptr;
     for (FunctionPlan &plan : plans) {
@@ -112,11 +112,12 @@ struct PlanMemory : scrimp::impl::PlanMemoryBase<PlanMemory> {
       return success();
     int64_t held[kNumSegments] = {};
     for (const TransientBlock &block : highest->use.transient)
-      if (std::optional<Segment> segment = block.getSegmentAt(highest->peak))
-        held[static_cast<unsigned>(*segment)] += llvm::alignTo(block.bytes, kAlignment);
+      if (std::optional<Role> role = block.getRoleAt(highest->peak))
+        held[static_cast<unsigned>(segmentOf(*role))] += llvm::alignTo(block.bytes, kAlignment);
     auto at = [&](Segment segment) -> int64_t & { return segmentOffsets[static_cast<unsigned>(segment)]; };
-    at(Segment::Gradients) = transientOffset;
-    at(Segment::Activations) = transientOffset + held[static_cast<unsigned>(Segment::Gradients)];
+    // Pieces of inputs that the host fills as the step goes on lie there too.
+    at(Segment::Gradients) = transientOffset + held[static_cast<unsigned>(Segment::Inputs)];
+    at(Segment::Activations) = at(Segment::Gradients) + held[static_cast<unsigned>(Segment::Gradients)];
     at(Segment::Workspace) = transientOffset + transientBytes - held[static_cast<unsigned>(Segment::Workspace)];
     return success();
   }
@@ -173,7 +174,7 @@ struct PlanMemory : scrimp::impl::PlanMemoryBase<PlanMemory> {
     getOperation()->setAttr(
         ScrimpDialect::kPlan,
         builder.getDictionaryAttr({number("arena_bytes", getArenaBytes()), number("lower_bound_bytes", lowerBound),
-                                   number("alignment", kAlignment),
+                                   number("transient_offset", transientOffset), number("alignment", kAlignment),
                                    builder.getNamedAttr("segments", builder.getArrayAttr(segments))}));
   }
 

@@ -121,3 +121,14 @@ func.func @not_elementwise(%c: tensor<i1>, %x: tensor<2x2xf32>) {
   }
   return
 }
+
+// -----
+
+func.func @filled(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has no split operand 1 to be filled}}
+  scrimp.accumulate 2 split(%x along [0] : tensor<4xf32>) attributes {filled = array<i64: 1>} {
+  ^bb0(%i: tensor<i64>, %a: tensor<2xf32>):
+    scrimp.yield
+  }
+  return
+}

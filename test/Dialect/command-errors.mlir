@@ -208,3 +208,39 @@ scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 256 : i64
     scrimp.cmd.wait event 0
   }
 }
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 4 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64} {
+  scrimp.cmd.input "x" : tensor<4x2xf32> at 64 batch 0
+  scrimp.cmd.graph @train {
+    scrimp.cmd.repeat 2 index [0 : 8] {
+      // expected-error@+1 {{there is no streamed input 'x'}}
+      scrimp.cmd.fill "x" from 0 samples 2 [64 : 16]
+    }
+  }
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 4 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64} {
+  scrimp.cmd.input "x" : tensor<4x2xf32> at 0 batch 0 {streamed}
+  scrimp.cmd.graph @train {
+    scrimp.cmd.repeat 2 index [0 : 8] {
+      // expected-error@+1 {{reads 2 times 2 samples from 1 on, of 4}}
+      scrimp.cmd.fill "x" from 1 samples 2 [64 : 16]
+    }
+  }
+}
+
+// -----
+
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 128 : i64, batch = 4 : i64, eval_drops_partial = false, fingerprint = 0 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 0 : i64, workers = 1 : i64} {
+  scrimp.cmd.input "x" : tensor<4x2xf32> at 0 batch 0 {streamed}
+  scrimp.cmd.graph @train {
+    scrimp.cmd.repeat 2 index [0 : 8] {
+      // expected-error@+1 {{2 samples take 16 bytes, found 32}}
+      scrimp.cmd.fill "x" from 0 samples 2 [64 : 32]
+    }
+  }
+}

@@ -9,7 +9,7 @@
 // CHECK-SAME: optimizer = "adamw"
 // CHECK: scrimp.cmd.segment "parameters" [0 : {{[0-9]+}}]
 // CHECK: scrimp.cmd.hyperparameter "lr" 1.000000e-03
-// CHECK-DAG: scrimp.cmd.input "x" : tensor<8x4xf32> at [[X:[0-9]+]] batch 0
+// CHECK-DAG: scrimp.cmd.input "x" : tensor<8x4xf32> at 0 batch 0 {streamed}
 // CHECK-DAG: scrimp.cmd.tensor "count" : tensor<i64> at [[COUNT:[0-9]+]] "buffer" init "zeros"
 // CHECK-DAG: scrimp.cmd.tensor "p" : tensor<4xf32> at {{[0-9]+}} "parameter" init "ones"
 // CHECK-DAG: scrimp.cmd.kernel @k{{[0-9]+}} 1
@@ -17,9 +17,10 @@
 // The accumulator is filled once, then each of four pieces, of 32 bytes, is added.
 // CHECK: scrimp.cmd.launch @k{{[0-9]+}} units {{[0-9]+}} grain {{[0-9]+}} {{\[}}[[SUM:[0-9]+]] : 4]
 // CHECK: scrimp.cmd.repeat 4 index {{\[}}[[INDEX:[0-9]+]] : 8] {
-// A piece of a piece: two rows of 16 bytes in each.
+// Before each, two rows of 16 bytes are read; a piece of that piece is one of them.
+// CHECK-NEXT: scrimp.cmd.fill "x" from 0 samples 2 {{\[}}[[X:[0-9]+]] : 32]
 // CHECK: scrimp.cmd.repeat 2 index [{{[0-9]+}} : 8] {
-// CHECK: scrimp.cmd.launch {{.*}} {{\[}}[[X]] : 16 step [32, 16], [[PART:[0-9]+]] : 4]
+// CHECK: scrimp.cmd.launch {{.*}} {{\[}}[[X]] : 16 step [0, 16], [[PART:[0-9]+]] : 4]
 // CHECK: scrimp.cmd.launch {{.*}} {{\[}}[[SUM]] : 4, [[PART]] : 4, [[SUM]] : 4]{{.*$}}
 // CHECK-NEXT: }
 // CHECK: scrimp.cmd.launch {{.*}} {{\[}}[[COUNT]] : 8, [[INDEX]] : 8, [[COUNT]] : 8]{{.*$}}

@@ -404,6 +404,84 @@ def plan_of(folder, name, *flags):
     return json.loads((folder / name).read_text())
 
 
+def streamed(folder):
+    """Of inputs that only the loop reads a part is in memory at a time: the plan is that much smaller, and not a bit of what is
+    learned differs; resumed neither. Whatever is wrong with a sample of a late part is told as ever. Uneven parts, and an
+    evaluation that ends in a part of a batch."""
+    random = np.random.default_rng(11)
+    wide = model(
+        [
+            node("MatMul", ["x", "w"], ["y"], name="net/linear"),
+            node("Tanh", ["y"], ["t"], name="net/tanh"),
+            node("ReduceMean", ["t"], ["loss"], keepdims=0, name="loss/mean"),
+        ],
+        [value("x", "f8", ["batch", 512])],
+        [value("loss", "f8", [])],
+        {"w": random.normal(size=(512, 4))},
+    )
+    (folder / "m.onnx").write_bytes(wide)
+    x = random.normal(size=(29, 512))
+    np.save(folder / "x.npy", x)
+    data = ("--data", f"x={folder}/x.npy", "--no-shuffle")
+    flags = ("--dim", "batch=10", "--optimizer", "sgd")
+    evaluated = (*data, "--eval-data", f"x={folder}/x.npy")
+
+    def go(name, *more):
+        learned = learn(folder, name, folder / "m.onnx", evaluated, *flags, "--report", folder / f"{name}.json", *more)
+        losses = [m["eval_loss"] for m in read_metrics(folder / f"{name}.jsonl") if "eval_loss" in m]
+        check(len(losses) == 1, f"{name}: evaluations {losses}")
+        return learned, losses[0], json.loads((folder / f"{name}.json").read_text())["segments"]["inputs"]
+
+    whole, loss, inputs = go("whole")
+    for count, most in ((5, 2), (4, 3)):  # samples of the largest part
+        parts, part_loss, part_inputs = go(f"p{count}", "--micro-batches", count)
+        same_weights(parts, whole, f"{count} micro-batches")
+        check(abs(part_loss - loss) <= 1e-12, f"{count} micro-batches: evaluated {part_loss}, the whole batch {loss}")
+        saved = x[:10].nbytes - x[:most].nbytes
+        check(inputs - part_inputs == saved, f"inputs take {inputs} bytes, in {count} parts {part_inputs}; expected {saved} less")
+        resident, resident_loss, resident_inputs = go(f"r{count}", "--micro-batches", count, "--no-stream-inputs")
+        check(resident_inputs == inputs and resident_loss == part_loss, f"{resident_inputs}, {resident_loss}")
+        harness.same_losses(resident[0], parts[0], f"{count} parts of a batch that is there")
+        harness.same_checkpoints(folder / f"r{count}.save", folder / f"p{count}.save", f"{count} parts of a batch that is there")
+    for name, *more in (("first", "--steps", 3), ("rest", "--steps", 10, "--resume", folder / "first")):
+        train(folder / "p4", *data, *more, "--save", folder / name)
+    harness.same_checkpoints(folder / "rest", folder / "p4.save", "resumed")
+
+    x[17, 3] = np.nan  # the eighth of the second batch, in the third part of four
+    np.save(folder / "x.npy", x)
+    result = train(folder / "p4", "--steps", "2", *data, ok=False)
+    what = f"loss is nan at step 2: input 'x' holds nan, sample 17 of '{folder}/x.npy'"
+    check(what in result.stderr, f"{result.stderr}expected {what}")
+    (folder / "short").mkdir()
+    train(folder / "p4", "--steps", "1", *data, "--save", folder / "short")
+
+
+def streamed_tokens(folder):
+    """Token windows are read part by part; labels whose valid ones are counted first stay whole. What is no token ends the run
+    before anything is saved, in training and in evaluation."""
+    source, dims = model_source("gpt2", 6)
+    ids = np.load(MODELS / "gpt2" / "input_ids.npy")
+    length, vocabulary = ids.shape[1], int(ids.max()) + 1
+    tokens = np.random.default_rng(3).integers(0, vocabulary, 12 * length + 1).astype("<u2")
+    tokens.tofile(folder / "t.bin")
+    data = ("--data", f"input_ids,labels={folder}/t.bin")
+    common = (*dims, "--micro-batches", 3)
+    saved = []
+    for name, more in (("parts", ()), ("there", ("--no-stream-inputs",))):
+        learn(folder, name, source, data, *common, *more, "--report", folder / f"{name}.json", steps=3)
+        saved.append(json.loads((folder / f"{name}.json").read_text())["segments"]["inputs"])
+    harness.same_checkpoints(folder / "parts.save", folder / "there.save", "windows of tokens")
+    check(saved[1] - saved[0] == 4 * length * ids.itemsize, f"inputs take {saved} bytes")
+    tokens[10 * length + 1] = 65535
+    tokens.tofile(folder / "bad.bin")
+    bad = (f"input_ids={folder}/bad.bin", f"labels={folder}/t.bin:+1")
+    for flags, flag in (([f for b in bad for f in ("--data", b)], "--data"), ([*data, *(f for b in bad for f in ("--eval-data", b))], "--eval-data")):
+        result = train(folder / "parts", *flags, "--epochs", 1, "--save", folder / "saved", ok=False)
+        for words in (f"{flag}: input 'input_ids', sample 10: value 65535", f"is outside 0 to {vocabulary - 1}"):
+            check(words in result.stderr, f"'{words}' is missing: {result.stderr}")
+        check(not (folder / "saved").exists(), "something was saved")
+
+
 if __name__ == "__main__":
     harness.main(
         [
@@ -416,6 +494,8 @@ if __name__ == "__main__":
             evaluation,
             accumulators_are_wide,
             narrow_accumulators,
+            streamed,
+            streamed_tokens,
             batch_statistics,
             products_of_means,
             arithmetic,

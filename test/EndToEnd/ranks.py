@@ -101,6 +101,25 @@ def evaluation(folder):
                 check(abs(found - one) <= 1e-12 * max(1, abs(one)), f"{name} on {world} ranks: {losses[world]}, one process {losses[1]}")
 
 
+def bad_sample(folder):
+    """A value that is no token, read by one rank in the middle of a step while the other waits for its gradients, ends both with
+    one message that names the sample; nothing is saved."""
+    source, dims = model_source("gpt2", 8)
+    compile_model(source, folder / "train", *dims, "--world", 2, "--zero", 2, "--micro-batches", 2)
+    for name, file in INPUTS["gpt2"].items():
+        array = np.load(MODELS / "gpt2" / file)[:8].copy()
+        if name == "input_ids":
+            array[7, 1] = 1 << 20  # of the second rank's second part
+        np.save(folder / file, array)
+    LAUNCHERS.append(LAUNCHERS.pop(0))
+    flags = ("--steps", 2, "--no-shuffle", "--threads", 1, "--save", folder / "save", "--comm-timeout", 60)
+    command = [LAUNCHERS[0], "-n", 2, folder / "train", *flags, *harness.data_flags(folder, INPUTS["gpt2"])]
+    result = run(command, ok=False, env=ENVIRONMENT, timeout=40)
+    lines = [line for line in result.stderr.splitlines() if "sample 7: value 1048576" in line]
+    check(len(lines) == 1 and "rank 1" in lines[0], result.stderr)
+    check(not (folder / "save").exists() or not list((folder / "save").iterdir()), "something was saved")
+
+
 def statistics(folder):
     """Batch normalization by the statistics of all ranks is that of one process; by each rank's own it is another thing, and
     neither is chosen in silence."""
@@ -293,4 +312,4 @@ def checkpoints(folder):
 
 if __name__ == "__main__":
     LAUNCHERS.extend(sys.argv.pop(2).split(","))
-    harness.main([stages, evaluation, statistics, traffic, planned, peaks, time, checkpoints])
+    harness.main([stages, evaluation, bad_sample, statistics, traffic, planned, peaks, time, checkpoints])

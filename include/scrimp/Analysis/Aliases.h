@@ -62,17 +62,22 @@ private:
   llvm::DenseMap<Value, Place> places;
 };
 
-/// The arguments of a body that have bytes of their own: the number of the iteration, if there is one.
+/// The arguments of a body that have bytes of their own: the number of the iteration, if there is one, then pieces of
+/// inputs that the host fills.
 SmallVector<BlockArgument> getOwnArguments(BodyOp body);
-
-/// The ops that `op` ends.
-SmallVector<AsyncOp, 1> getEndedOps(Operation *op);
 
 /// The values that must keep their contents until `op` has run: its operands, and those of what it ends (AsyncOp).
 SmallVector<Value> getHeldOperands(Operation *op);
 
+/// Whether the value is an input of a function that is never whole in memory (ScrimpDialect::kStreamed).
+bool isStreamed(Value value);
+
 /// Whether the op's result is a tensor of the program that is filled before the first step, never by a command.
 bool isProgramConstant(Operation *op);
+
+/// Whether the op computes each element of `result` from the element of `operand` at the same place, and from no other
+/// of that operand. Asks KernelOp::isPointwiseOperand, inside a scrimp.kernel of all that the operand flows into.
+bool readsElementwise(Operation *op, unsigned operand, unsigned result);
 
 /// Whether `result` may lie exactly where `operand` lies: every element of the result is written after the last read
 /// of the operand's element in its bytes. Asks KernelOp::mayOverwrite; inside a scrimp.kernel, everything that the

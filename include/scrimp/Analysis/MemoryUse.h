@@ -17,11 +17,32 @@ constexpr unsigned kNumSegments = 6;
 StringRef stringifySegment(Segment segment);
 inline bool isTransient(Segment segment) { return segment >= Segment::Gradients; }
 
+/// What a block is for. Each has its segment; what is read into it from outside is told from what the host computes,
+/// what is learned from what the model keeps beside it, and sums over the iterations of a loop from what is made in
+/// one.
+enum class Role {
+  Parameter,
+  FrozenParameter,
+  Buffer,
+  Constant,
+  OptimizerState,
+  Input,
+  Scalar,
+  Output,
+  Gradient,
+  GradientSum,
+  Activation,
+  Sum,
+  Workspace
+};
+StringRef stringifyRole(Role role);
+Segment segmentOf(Role role);
+
 /// A storage that keeps its bytes from step to step: an argument, a constant, or a value that the host reads.
 struct PersistentBlock {
   Value root;
   int64_t bytes;
-  Segment segment;
+  Role role;
   std::string key; // blocks of the same key in different functions are one
 };
 
@@ -29,7 +50,7 @@ struct PersistentBlock {
 struct Tenant {
   Value root;
   int first, last;
-  Segment segment;
+  Role role;
 };
 
 /// A block of the transient region. Several tenants follow one another where a result overwrites an operand that dies;
@@ -44,7 +65,7 @@ struct TransientBlock {
   /// The tenant at that op (the newer one where a result takes over); null for a workspace and outside of the range.
   const Tenant *getTenantAt(int t) const;
   /// What holds the block at that op, if anything does.
-  std::optional<Segment> getSegmentAt(int t) const;
+  std::optional<Role> getRoleAt(int t) const;
 };
 
 struct MemoryUse {
@@ -60,13 +81,14 @@ struct MemoryUse {
 
 /// Live ranges under the order of the function's block and of the bodies in it, after the in-place reuse that the alias
 /// model allows. What comes from outside of a body and is read in it lives until the body's end, for the iterations to
-/// come; what is made in the body lives there. What an op has started (AsyncOp) holds its operands and results until the op
-/// that ends it.
+/// come; what is made in the body lives there. What an op has started (AsyncOp) holds its operands and results until
+/// the op that ends it.
 ///
-/// Which segment: parameters are arguments with scrimp.param, states without scrimp.bucket (running statistics) and
-/// constants; optimizer_state the other states; inputs all other arguments and results with scrimp.output. Of the
-/// transient values those are gradients that an op reads which writes a trainable parameter or its optimizer state,
-/// with as many elements as what it writes.
+/// Roles come from the attributes of arguments and results: scrimp.param, scrimp.state (with scrimp.bucket the
+/// optimizer's, else a buffer of the model), scrimp.input, scrimp.scalar, scrimp.output, scrimp.gradient. A transient
+/// value is a gradient too if what it is one of is computed from it element by element: the new value of a trainable
+/// parameter or of its optimizer state, or another gradient of which it is the only such source; or if ranks add it up
+/// to one. Pieces of inputs that the host fills are inputs.
 MemoryUse computeMemoryUse(func::FuncOp function, const Aliases &aliases);
 
 } // namespace mlir::scrimp

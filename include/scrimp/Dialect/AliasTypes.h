@@ -43,13 +43,17 @@ struct Tie {
 ///   Index      the number of the iteration, in bytes of its own
 ///   Shared     operand `operand`, in its bytes
 ///   Piece      the part of operand `operand` that begins at iteration * `stride` bytes
+///   Filled     the same in bytes of its own, which the host fills before each iteration
 ///   Carried    operand `operand` before the first iteration, later what the body yielded last as number `result`; all
 ///              in the operand's bytes, which are the op's result `result` in the end
 struct BodyArgument {
-  enum Kind { Index, Shared, Piece, Carried } kind = Index;
+  enum Kind { Index, Shared, Piece, Filled, Carried } kind = Index;
   unsigned operand = 0;
   int64_t stride = 0;
   unsigned result = 0;
+
+  bool isPiece() const { return kind == Piece || kind == Filled; }
+  bool hasOwnBytes() const { return kind == Index || kind == Filled; }
 };
 
 } // namespace mlir::scrimp

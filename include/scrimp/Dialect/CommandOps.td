@@ -86,9 +86,9 @@ def Scrimp_CmdCarriedOp : Scrimp_Op<"cmd.carried", [HasParent<"CmdProgramOp">]> 
 }
 
 def Scrimp_CmdInputOp : Scrimp_CommandOp<"input", [HasParent<"CmdProgramOp">]> {
-  let summary = "A tensor that the user's data fills before each step";
+  let summary = "A tensor that the user's data fills before each step, or piece by piece";
   let arguments = (ins StrAttr:$name, TypeAttrOf<Scrimp_Tensor>:$type, I64Attr:$offset, I64Attr:$batch_dim,
-                       OptionalAttr<DenseI64ArrayAttr>:$valid, OptionalAttr<I64Attr>:$ignore);
+                       OptionalAttr<DenseI64ArrayAttr>:$valid, OptionalAttr<I64Attr>:$ignore, UnitAttr:$streamed);
   let assemblyFormat = "$name `:` $type `at` $offset `batch` $batch_dim attr-dict";
 }
 
@@ -156,6 +156,12 @@ def Scrimp_CmdCopyOp : Scrimp_CommandOp<"copy"> {
   let summary = "Copies bytes within the arena";
   let arguments = (ins Scrimp_RangeAttr:$source, Scrimp_RangeAttr:$target);
   let assemblyFormat = "custom<Range>($source) `to` custom<Range>($target) attr-dict";
+}
+
+def Scrimp_CmdFillOp : Scrimp_CommandOp<"fill", [HasParent<"CmdRepeatOp">]> {
+  let summary = "Reads samples of a streamed input: `samples` more in each iteration, from `first` on";
+  let arguments = (ins StrAttr:$input, I64Attr:$first, I64Attr:$samples, Scrimp_RangeAttr:$target);
+  let assemblyFormat = "$input `from` $first `samples` $samples custom<Range>($target) attr-dict";
 }
 
 def Scrimp_CmdCheckFiniteOp : Scrimp_CommandOp<"check_finite"> {

@@ -21,7 +21,8 @@ def Scrimp_SumSquaresOp : Scrimp_RowsOp<"sum_squares"> {
 }
 
 def Scrimp_CheckFiniteOp : Scrimp_Op<"check_finite", [Pure, AllTypesMatch<["x", "y"]>, Scrimp_Eval, CostOp,
-    BatchSplitOp, AliasOp, DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily"]>]> {
+    BatchSplitOp, AliasOp, DeclareOpInterfaceMethods<HostCheckOp>,
+    DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily"]>]> {
   let summary = "A number that ends the step if it is NaN or infinite";
   let description = [{
     The operand, in its own bytes. The host looks at it before anything that comes later runs; where it is not finite the
@@ -34,6 +35,7 @@ def Scrimp_CheckFiniteOp : Scrimp_Op<"check_finite", [Pure, AllTypesMatch<["x", 
   let hasVerifier = 1;
   let extraClassDefinition = [{
     ::mlir::scrimp::KernelFamily $cppClass::getKernelFamily() { return ::mlir::scrimp::KernelFamily::View; }
+    ::llvm::StringRef $cppClass::getChecked() { return getOf(); }
   }];
 }
 

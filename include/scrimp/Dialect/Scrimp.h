@@ -90,15 +90,17 @@ inline bool isViewLike(Operation *op) {
   return alias && !alias.hasCode();
 }
 
+/// The ops that `op` ends.
+SmallVector<AsyncOp, 1> getEndedOps(Operation *op);
+
 /// Whether the op is a collective whose result is for one use alone, or the end of one.
-inline bool isForOneUse(Operation *op) {
-  if (auto collective = dyn_cast<CollectiveOp>(op))
-    return collective.isForOneUse();
-  return isa<WaitOp>(op) && op->getOperand(0).getDefiningOp() && isForOneUse(op->getOperand(0).getDefiningOp());
-}
+bool isForOneUse(Operation *op);
 
 /// The tie of a value that an op without code makes; none for a value that is computed, or an argument.
 std::optional<Tie> getViewTie(Value value);
+
+/// Whether `op`, a map, computes its one result element by element from operands of its shape.
+bool isPointwise(Operation *op);
 
 /// The op that computes `value`, seen through views and packs (of these, the bucket); null for an argument.
 Operation *getComputingOp(Value value);

@@ -48,7 +48,8 @@ def Scrimp_Dialect : Dialect {
                                          kAliases = "scrimp.aliases", kInit = "scrimp.init", kReason = "scrimp.reason",
                                          kBucket = "scrimp.bucket", kValid = "scrimp.valid", kIgnore = "scrimp.ignore",
                                          kOffset = "scrimp.offset", kOutput = "scrimp.output", kGate = "scrimp.gate",
-                                         kUpdates = "scrimp.updates", kGradient = "scrimp.gradient";
+                                         kUpdates = "scrimp.updates", kGradient = "scrimp.gradient",
+                                         kStreamed = "scrimp.streamed"; // an input of which only pieces are in memory
     static constexpr llvm::StringLiteral kPlan = "scrimp.plan", kOffsets = "scrimp.offsets",
                                          kBodyOffsets = "scrimp.body_offsets", kWorkspace = "scrimp.workspace",
                                          kSymbol = "scrimp.symbol", kUnits = "scrimp.units", kGrain = "scrimp.grain", kLaunch = "scrimp.launch",

@@ -227,6 +227,18 @@ def CollectiveOp : OpInterface<"CollectiveOp"> {
   ];
 }
 
+def HostCheckOp : OpInterface<"HostCheckOp"> {
+  let cppNamespace = "::mlir::scrimp";
+  let description = [{
+    An op without code at whose result 0, one float, the host looks before anything that comes later runs: where that is
+    NaN or infinite the rest of the step is left out.
+  }];
+  let methods = [
+    InterfaceMethod<"The parameter whose gradient the number tells of, for messages.", "::llvm::StringRef",
+      "getChecked", (ins)>
+  ];
+}
+
 def AccumulatingOp : OpInterface<"AccumulatingOp"> {
   let cppNamespace = "::mlir::scrimp";
   let description = [{

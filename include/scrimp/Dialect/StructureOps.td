@@ -75,11 +75,15 @@ def Scrimp_AccumulateOp : Scrimp_BodyOp<"accumulate", [DeclareOpInterfaceMethods
     init, argument, yielded value and result share one buffer: the body updates it in place. Pieces are not copied
     either, so they must be contiguous: all dimensions before the one that is split have size 1.
 
+    Of the `split` operands whose numbers are in `filled` only the iteration's piece is in memory: the host fills it before
+    the iteration. They are inputs of the function that nothing else reads (scrimp-stream-inputs).
+
     Positions come from the number of the iteration: sample `i * piece + row` of the whole is row `row` here.
   }];
   let arguments = (ins ConfinedAttr<I64Attr, [IntMinValue<1>]>:$count, Variadic<Scrimp_Tensor>:$shared,
                        Variadic<Scrimp_Tensor>:$split, Variadic<Scrimp_Tensor>:$inits,
-                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$dims);
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$dims,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$filled);
   let results = (outs Variadic<Scrimp_Tensor>:$outputs);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{

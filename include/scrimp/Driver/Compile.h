@@ -50,7 +50,8 @@ struct CompileOptions {
   std::string memoryBudget;             // a size, or "max": choose what is not given so that the process fits
   std::string device;                   // what costs are estimated for (Device.h); empty: cpu, where they are asked for
   DeviceRates rates;                    // of the device, once it is known
-  bool fuse = true, schedule = true;    // off: for comparison; the bits are the same
+  // Off: for comparison; the bits are the same.
+  bool fuse = true, schedule = true, streamInputs = true;
   int64_t workers = 0;                  // most threads of the executable; 0: this machine's
   std::string target = "cpu";           // or emulated, cuda
   std::string march = "native";         // a CPU name, or "x86-64-v2" for any machine

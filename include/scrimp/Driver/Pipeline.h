@@ -56,6 +56,8 @@ struct TrainPipelineOptions : PassPipelineOptions<TrainPipelineOptions> {
                             llvm::cl::init("none")};
   ListOption<std::string> blocks{*this, "block", llvm::cl::desc("Module scopes that are blocks: patterns")};
   Option<bool> fuse{*this, "fuse", llvm::cl::desc("Let ops share kernels"), llvm::cl::init(true)};
+  Option<bool> streamInputs{*this, "stream-inputs", llvm::cl::desc("Fill what only loops read piece by piece"),
+                            llvm::cl::init(true)};
   Option<bool> schedule{*this, "schedule", llvm::cl::desc("Reorder for a lower peak"), llvm::cl::init(true)};
   Option<std::string> target{*this, "target", llvm::cl::desc("cpu, emulated or cuda"), llvm::cl::init("cpu")};
   Option<int64_t> workers{*this, "workers", llvm::cl::desc("The most threads that will run the program"),

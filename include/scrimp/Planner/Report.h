@@ -19,10 +19,11 @@ namespace mlir::scrimp {
 ///   unshared_bytes         what a step would take if no two values shared bytes
 ///   segments               {parameters, optimizer_state, gradients, activations, workspace, inputs}: bytes; their
 ///                          sum is the arena.
-///                          The transient three are what each holds at the peak; activations has the rest
+///                          The transient three are what each holds at the peak; activations has the rest. Pieces of
+///                          inputs that are read as a loop runs are inputs there
 ///   peak                   {graph, op, location, live_bytes}: where the largest live set is
 ///   holders                of the persistent bytes and of those live at that op, largest first:
-///                          [{name, location, kind, bytes}]
+///                          [{name, location, kind, role, bytes}]: kind is the segment, role more of it (MemoryUse.h)
 ///   graphs                 by name: {ops, buffers, live_bytes}: transient buffers, and the most of them at once
 ///   flops                  of one training step: {forward, backward, recompute}. Forward is what the loss depends on,
 ///                          recompute what scrimp-rematerialize has repeated, backward everything else, updates

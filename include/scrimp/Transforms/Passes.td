@@ -106,6 +106,10 @@ def MixedPrecision : Pass<"scrimp-mixed-precision", "::mlir::ModuleOp"> {
     Casts are explicit: one that narrows for each value, where it is computed or, of an argument, first read. Widening
     ones are made in the kernels that read (KernelOp::isFreeInKernel).
 
+    A mask's "never", the least f32, stays finite in 16 bits: splats are saturated, and so is what is computed of
+    activations and of numbers that are not learned for an op that computes in f32 (softmax). A row that sees nothing
+    then has equal probabilities, as in PyTorch, whose softmax reads such a sum in f32. Infinities stay infinite.
+
     Requires: functions of one block, before parameters become buckets; values in f32 (others keep their types).
     Ensures: results of functions keep their types; @train and @eval are cast alike.
     Fails: on another type; on a `keep-fp32` pattern that matches nothing.
@@ -372,6 +376,20 @@ def FormKernels : Pass<"scrimp-form-kernels", "::mlir::ModuleOp"> {
 }
 
 
+
+def StreamInputs : Pass<"scrimp-stream-inputs", "::mlir::ModuleOp"> {
+  let summary = "Fill inputs that only loops read piece by piece";
+  let description = [{
+    An input (scrimp.input with a batch dimension) that nothing but loops reads, whole samples in each iteration and each
+    sample once, is marked scrimp.streamed, and its pieces `filled`: the plan has no room for it but for the piece under
+    way. An input that functions share is streamed in all of them or in none. One whose samples do not follow one another
+    (a batch dimension that is not the first) is read whole.
+
+    Requires: after the last pass that adds readers.
+    Ensures: no value changes.
+    Example: test/Transforms/stream-inputs.mlir
+  }];
+}
 
 def Schedule : Pass<"scrimp-schedule", "::mlir::func::FuncOp"> {
   let summary = "Reorder a function so that less is live at once";

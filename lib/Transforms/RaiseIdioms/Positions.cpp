@@ -45,16 +45,6 @@ static SmallVector<int64_t> matchReshape(ArrayRef<int64_t> from, ArrayRef<int64_
   return source;
 }
 
-/// Whether `op` computes each element from those at the same index.
-static bool isPointwise(Operation *op) {
-  auto kernel = dyn_cast<KernelOp>(op);
-  if (!kernel || kernel.getKernelFamily() != KernelFamily::Map || op->getNumResults() != 1 || op->getNumOperands() == 0)
-    return false;
-  return llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
-    return kernel.isPointwiseOperand(operand.getOperandNumber()) && shapeOf(operand.get()) == shapeOf(op->getResult(0));
-  });
-}
-
 static Value cloneWith(OpBuilder &builder, Operation *op, ValueRange operands, ArrayRef<int64_t> shape) {
   Operation *clone = builder.clone(*op);
   clone->setOperands(operands);

@@ -1,6 +1,7 @@
 // Filling the inputs of a batch, and the order of samples.
 #include "scrimp/runtime/Data.h"
 #include <algorithm>
+#include <cstring>
 
 namespace scrimp::runtime {
 
@@ -29,23 +30,48 @@ Status Dataset::fillFixed(char *arena) {
   return Status::ok();
 }
 
+/// Run number `run` of a sample.
+Status Dataset::readRun(Source &source, int64_t run, char *target, int64_t sample) {
+  int64_t first = (sample * source.outer + run) * source.inner + source.shift;
+  if (Status status =
+          readElements(source.file, source.tensor, first, source.inner, source.input->dtype(), target, buffer);
+      status.failed())
+    return status;
+  return checkValues(source, target, source.inner, sample);
+}
+
 Status Dataset::fillSample(char *arena, int64_t slot, int64_t sample) {
   for (Source &source : sources) {
-    if (source.input->batch_dim() < 0)
+    if (source.input->batch_dim() < 0 || source.input->streamed())
       continue;
-    int64_t each = elementBytes(source.input->dtype()), run = source.inner;
-    int64_t first = sample * source.outer * run + source.shift;
+    int64_t each = elementBytes(source.input->dtype());
     for (int64_t o = 0; o < source.outer; ++o) {
-      char *target = arena + source.input->offset() + (o * source.stride + slot * run) * each;
-      if (Status status =
-              readElements(source.file, source.tensor, first + o * run, run, source.input->dtype(), target, buffer);
-          status.failed())
-        return status;
-      if (Status status = checkValues(source, target, run, sample); status.failed())
+      char *target = arena + source.input->offset() + (o * source.stride + slot * source.inner) * each;
+      if (Status status = readRun(source, o, target, sample); status.failed())
         return status;
     }
   }
   return Status::ok();
+}
+
+Status Dataset::readSample(const Input *input, char *target, int64_t sample) {
+  for (Source &source : sources)
+    if (source.input == input)
+      return readRun(source, /*run=*/0, target, sample); // samples of a streamed input are one run
+  return Status::error("input '%s' has no data", input->name()->c_str());
+}
+
+int64_t Dataset::sampleBytes(const Input *input) const {
+  return elementCount(input->shape()) / batch * elementBytes(input->dtype());
+}
+
+void Dataset::writeValid(const Input *input, char *target) const {
+  int64_t bytes = sampleBytes(input);
+  memset(target, 0, static_cast<size_t>(bytes));
+  if (input->valid_begin() <= 0 && 0 < input->valid_end())
+    return;
+  for (int64_t i = 0; i < bytes / elementBytes(input->dtype()); ++i)
+    storeElement(input->dtype(), target, i, static_cast<double>(input->valid_begin()));
 }
 
 static int64_t loadInteger(DType type, const char *data, int64_t index) {

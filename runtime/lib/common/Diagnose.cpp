@@ -39,23 +39,25 @@ Status Trainer::checkWeights() const {
   return Status::ok();
 }
 
-/// Inputs keep what they were filled with until the next step. A NaN is never meant; an infinity may be, in a mask.
-Trainer::Cause Trainer::findCauseInData() const {
+/// Inputs keep what they were filled with until the next step; streamed ones are read again. A NaN is never meant; an
+/// infinity may be, in a mask.
+Trainer::Cause Trainer::findCauseInData() {
   for (bool nanOnly : {true, false})
     for (const Input *input : items(program->inputs())) {
-      const char *values = arena.base() + input->offset();
-      int64_t at = findNonFinite(input->dtype(), values, elementCount(input->shape()), nanOnly);
-      if (at < 0)
-        continue;
-      std::string text =
-          format("input '%s' holds %s", input->name()->c_str(), nonFiniteText(loadElement(input->dtype(), values, at)));
-      if (input->batch_dim() >= 0) {
-        int64_t places = placesPerRank(program), each = input->shape()->Get(input->batch_dim()) / places;
-        for (int d = input->batch_dim() + 1; d < static_cast<int>(items(input->shape()).size()); ++d)
-          each *= input->shape()->Get(d);
-        text += format(", sample %lld", (long long)(*order)(state.position + share.begin + at / each % places));
+      std::string what, where;
+      if (input->batch_dim() < 0) {
+        const char *values = arena.base() + input->offset();
+        int64_t at = findNonFinite(input->dtype(), values, elementCount(input->shape()), nanOnly);
+        if (at >= 0)
+          what = nonFiniteText(loadElement(input->dtype(), values, at));
+      } else if (auto found = batch->findNonFinite(input, arena.base(), nanOnly)) {
+        what = nonFiniteText(found->value);
+        where = format(", sample %lld", (long long)found->sample);
       }
-      return {text + format(" of '%s'", data->pathOf(input).c_str()), "mend the data", true};
+      if (!what.empty())
+        return {format("input '%s' holds %s%s of '%s'", input->name()->c_str(), what.c_str(), where.c_str(),
+                       data->pathOf(input).c_str()),
+                "mend the data", true};
     }
   return {};
 }
@@ -78,7 +80,7 @@ Trainer::Cause Trainer::findCauseInWeights() const {
   return {};
 }
 
-Trainer::Cause Trainer::findCause() const {
+Trainer::Cause Trainer::findCause() {
   Cause cause = findCauseInData();
   return cause.text.empty() ? findCauseInWeights() : cause;
 }

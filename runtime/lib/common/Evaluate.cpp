@@ -5,15 +5,9 @@ namespace scrimp::runtime {
 
 using namespace program;
 
-/// This rank's part of the batch that begins at sample `first` and has `filled` samples, `own` of them here. An empty
-/// place holds valid values, which the graph leaves out.
-Status Trainer::fillEvaluation(int64_t first, int64_t filled, int64_t own) {
-  for (int64_t slot = 0; evalData->hasBatchedInputs() && slot < placesPerRank(program); ++slot) {
-    int64_t place = own ? share.begin + std::min(slot, own - 1) : filled - 1;
-    if (Status status = evalData->fillSample(arena.base(), slot, first + place); status.failed())
-      return Status::error("--eval-data: %s", status.message().c_str());
-  }
-  return Status::ok();
+/// In this rank's part of the batch under way. An empty place holds valid values, which the graph leaves out.
+int64_t Trainer::evalSampleIn(int64_t place) const {
+  return evalFirst + (evalOwn ? share.begin + std::min(place, evalOwn - 1) : evalFilled - 1);
 }
 
 /// The loss over all samples: sum over count where the graph gives both, else the mean of the batches' losses weighted
@@ -36,10 +30,12 @@ Result<double> Trainer::evaluateBatches() {
       warnedPartial = true;
       break;
     }
-    int64_t own = std::clamp<int64_t>(filled - share.begin, 0, share.count);
-    if (Status status = ranks.agree(fillEvaluation(first, filled, own)); status.failed())
+    evalFirst = first;
+    evalFilled = filled;
+    evalOwn = std::clamp<int64_t>(filled - share.begin, 0, share.count);
+    if (Status status = ranks.agree(evalBatch->fill(arena.base())); status.failed())
       return status;
-    writeScalars(scalarInputs(std::max<int64_t>(state.step, 1), std::max<int64_t>(state.updates, 1), own));
+    writeScalars(scalarInputs(std::max<int64_t>(state.step, 1), std::max<int64_t>(state.updates, 1), evalOwn));
     if (Result<const CheckFinite *> ran = evalGraph->run(); ran.failed())
       return ran.status();
     Result<double> value = valueOf(*evalGraph, sum && count ? sum : loss);
@@ -57,6 +53,8 @@ Result<double> Trainer::evaluateBatches() {
       weight += static_cast<double>(filled);
     }
   }
+  if (Status status = ranks.agree(evalBatch->failure()); status.failed())
+    return status;
   return weight != 0 ? total / weight : 0.0;
 }
 

@@ -21,6 +21,8 @@ static void forEachRange(const flatbuffers::Vector<flatbuffers::Offset<Command>>
     } else if (const Copy *copy = command->body_as_Copy()) {
       visit(copy->target());
       visit(copy->source());
+    } else if (const Fill *fill = command->body_as_Fill()) {
+      visit(fill->target());
     } else if (const Repeat *repeat = command->body_as_Repeat()) {
       visit(repeat->index());
       forEachRange(repeat->commands(), visit);
@@ -35,8 +37,8 @@ static void forEachRange(const flatbuffers::Vector<flatbuffers::Offset<Command>>
 }
 
 Executor::Executor(const Program *program, const Graph *graph, const scrimp_kernel *kernels, char *arena,
-                   Device &device, Communicator &communicator)
-    : arena(arena), device(device), communicator(communicator) {
+                   Device &device, Communicator &communicator, BatchSource *source)
+    : arena(arena), device(device), communicator(communicator), source(source) {
   size_t count = 0;
   forEachRange(graph->commands(), [&](const Range *) { ++count; });
   // Spans into these vectors are kept: they must not grow again.
@@ -88,6 +90,12 @@ void Executor::prepare(const Program *program, const Commands *list, const scrim
       prepared.units = static_cast<int64_t>(copy->source()->bytes());
       addPointer(copy->target());
       addPointer(copy->source());
+    } else if (const Fill *fill = command->body_as_Fill()) {
+      prepared.kind = Kind::fill;
+      prepared.input = program->inputs()->Get(fill->input());
+      prepared.units = fill->samples();
+      prepared.firstPlace = fill->first();
+      addPointer(fill->target());
     } else if (const Repeat *repeat = command->body_as_Repeat()) {
       prepared.kind = Kind::repeat;
       prepared.units = repeat->count();
@@ -130,7 +138,7 @@ void Executor::prepare(const Program *program, const Commands *list, const scrim
 
 Result<const CheckFinite *> Executor::run() {
   failed = nullptr;
-  Status status = run(0, commands.size());
+  Status status = run(0, commands.size(), 0);
   // A check that ended the list has left out waits.
   if (!status.failed() && failed)
     status = communicator.waitAll();
@@ -185,6 +193,8 @@ CommandTiming Executor::describe(const Command &command) {
   }
   case Kind::copy:
     return {"copy", ""};
+  case Kind::fill:
+    return {"read", textOf(command.input->name())};
   case Kind::check:
     return {"check", textOf(command.check->name())};
   case Kind::repeat:
@@ -220,7 +230,7 @@ Trace::Index Executor::openSpan(const Command &command) {
   return trace->open(timing.what, timing.where, -1, timing.expected);
 }
 
-Status Executor::run(size_t first, size_t last) {
+Status Executor::run(size_t first, size_t last, int64_t iteration) {
   for (size_t i = first; i < last && !failed; ++i) {
     const Command &command = commands[i];
     size_t at = i;
@@ -234,6 +244,11 @@ Status Executor::run(size_t first, size_t last) {
       status = compute(command);
       if (!status.failed())
         status = communicator.progress();
+      break;
+    case Kind::fill:
+      source->read(command.input, command.firstPlace + iteration * command.units, command.units,
+                   pointers[command.firstPointer]);
+      status = communicator.progress();
       break;
     case Kind::collective:
     case Kind::wait:
@@ -274,7 +289,7 @@ Status Executor::repeat(size_t index) {
   for (; done < command.units && !failed && !status.failed(); ++done) {
     memcpy(pointers[command.firstPointer], &done, sizeof(done));
     TraceSpan span(trace, "iteration", "iteration", done);
-    status = run(index + 1, command.end);
+    status = run(index + 1, command.end, done);
     move(command, 1);
   }
   move(command, -done);

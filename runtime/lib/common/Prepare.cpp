@@ -255,13 +255,16 @@ Status Trainer::allocate() {
     return Status::error("--data: %s", status.message().c_str());
 
   const Graph *train = findGraph(program, "train");
-  trainGraph.emplace(program, train, image.kernels, arena.base(), *device, communicator);
+  batch.emplace(*data, "--data", [this](int64_t place) { return sampleIn(place); });
+  trainGraph.emplace(program, train, image.kernels, arena.base(), *device, communicator, &*batch);
   lossOutput = findOutput(train, "loss");
   normOutput = findOutput(train, "grad_norm");
   updatesWait = train->updates_wait();
   noteFiniteWeights();
-  if (evalData)
-    evalGraph.emplace(program, evalProgram, image.kernels, arena.base(), *device, communicator);
+  if (evalData) {
+    evalBatch.emplace(*evalData, "--eval-data", [this](int64_t place) { return evalSampleIn(place); });
+    evalGraph.emplace(program, evalProgram, image.kernels, arena.base(), *device, communicator, &*evalBatch);
+  }
   for (const Scalar *scalar : items(program->scalars()))
     scalars.push_back({scalarIndex(textOf(scalar->name())), scalar->dtype(), arena.base() + scalar->offset()});
 

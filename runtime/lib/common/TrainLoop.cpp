@@ -74,17 +74,9 @@ void Trainer::writeScalars(const ScalarInputs &inputs) {
     writeScalar(scalar.index, scalar.type, scalar.target, inputs);
 }
 
-Status Trainer::fillBatch() {
-  TraceSpan span(tracing, "data", "batch");
-  if (!data->hasBatchedInputs())
-    return Status::ok();
-  // A place without a sample of its own holds another's valid values; the graph leaves it out (valid_samples).
-  for (int64_t slot = 0; slot < placesPerRank(program); ++slot) {
-    int64_t place = share.count ? share.begin + std::min(slot, share.count - 1) : 0;
-    if (Status status = data->fillSample(arena.base(), slot, (*order)(state.position + place)); status.failed())
-      return Status::error("--data: %s", status.message().c_str());
-  }
-  return Status::ok();
+/// A place without a sample of its own holds another's valid values; the graph leaves it out (valid_samples).
+int64_t Trainer::sampleIn(int64_t place) const {
+  return (*order)(state.position + (share.count ? share.begin + std::min(place, share.count - 1) : 0));
 }
 
 /// An output of a graph that has run, the same on all ranks.
@@ -152,6 +144,11 @@ Status Trainer::trainStep(StepReport &report) {
   report.sentBytes = communicator.traffic().bytes - before.bytes;
   report.waited = communicator.traffic().waitedSeconds - before.waitedSeconds;
   report.seconds = now() - batchStart;
+  // All ranks have gone through the step alike; what this one has made up for what it could not read goes no further.
+  if (batch->failure().failed()) {
+    pendingWeight = 2;
+    return batch->failure();
+  }
   Status written = metrics.step(report, peak.bytes());
   return status.failed() ? status : written;
 }
@@ -207,8 +204,10 @@ Status Trainer::run() {
       return status;
     TraceSpan span(tracing, "end", "end");
     batchStart = now();
-    if (!pending.failed() && !isLast && !(state.step > firstStep && SignalGuard::raised()))
-      pending = fillBatch();
+    if (!pending.failed() && !isLast && !(state.step > firstStep && SignalGuard::raised())) {
+      TraceSpan data(tracing, "data", "batch");
+      pending = batch->fill(arena.base());
+    }
     Result<int> agreed = agree();
     if (agreed.failed())
       return agreed.status();

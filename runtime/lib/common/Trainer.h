@@ -2,10 +2,10 @@
 #ifndef SCRIMP_RUNTIME_LIB_COMMON_TRAINER_H
 #define SCRIMP_RUNTIME_LIB_COMMON_TRAINER_H
 
+#include "Batch.h"
 #include "Ranks.h"
 #include "scrimp/runtime/Arena.h"
 #include "scrimp/runtime/Checkpoint.h"
-#include "scrimp/runtime/Executor.h"
 #include "scrimp/runtime/Metrics.h"
 #include "scrimp/runtime/Options.h"
 #include "scrimp/runtime/Trace.h"
@@ -48,13 +48,13 @@ private:
   Status switchTrace(bool isLast);
   void observe(Trace *newTrace);
   void tellScheduleJump(const RunState &saved);
-  Status fillBatch();
+  int64_t sampleIn(int64_t place) const;
+  int64_t evalSampleIn(int64_t place) const;
   Status trainStep(StepReport &report);
   bool isDue(int64_t every) const { return every && state.step % every == 0; }
   Result<int> agree();
   Status afterStep(bool last);
   Status evaluate();
-  Status fillEvaluation(int64_t first, int64_t filled, int64_t own);
   Result<double> evaluateBatches();
   Status save();
 
@@ -63,8 +63,8 @@ private:
     std::string text, hint;
     bool skipHelps = true;
   };
-  Cause findCause() const;
-  Cause findCauseInData() const;
+  Cause findCause();
+  Cause findCauseInData();
   Cause findCauseInWeights() const;
   /// What to do after a step that ended so: success if it is skipped.
   Status nonFiniteLoss(double loss, int64_t step, bool applied);
@@ -105,6 +105,9 @@ private:
   std::optional<CheckpointOnDisk> checkpoint;
   std::optional<Dataset> data, evalData;
   std::optional<SampleOrder> order;
+  std::optional<Batch> batch, evalBatch;
+  int64_t evalFirst = 0, evalFilled = 0,
+          evalOwn = 0; // of evalBatch: its first sample, samples of all, and of this rank
   Arena arena;
   CarriedTensors carried;
   std::optional<ThreadPool> pool;

@@ -114,6 +114,8 @@ private:
     } else if (const Copy *copy = command->body_as_Copy()) {
       touch(copy->source(), false, "a copy");
       touch(copy->target(), true, "a copy");
+    } else if (const Fill *fill = command->body_as_Fill()) {
+      touch(fill->target(), true, "what is read");
     } else if (const CheckFinite *check = command->body_as_CheckFinite()) {
       touch({check->offset(), static_cast<uint64_t>(elementBytes(check->dtype()))}, false, "a check");
     } else if (const Collective *collective = command->body_as_Collective()) {

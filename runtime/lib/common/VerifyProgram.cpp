@@ -188,6 +188,12 @@ private:
       inside(what, name, type, static_cast<uint64_t>(elements), offset);
   }
 
+  /// Of what is never whole in the arena samples are counted all the same.
+  void placeNowhere(const char *what, std::string_view name, DType type, const flatbuffers::Vector<int64_t> *shape) {
+    if (count(what, name, type, shape, largestArena) > static_cast<int64_t>(largestArena))
+      fail("%s '%.*s' is too large", what, (int)name.size(), name.data());
+  }
+
   /// A tensor of a bucket that is shared out: each rank's part is in the arena, the tensor in the parts of all.
   void placePart(const Tensor *tensor, std::string_view name) {
     uint64_t part = std::min(tensor->part_elements(), largestArena + 1);
@@ -253,7 +259,10 @@ private:
     std::string_view name = textOf(input->name());
     if (!inputNames.insert(name).second)
       fail("two inputs are named '%.*s'", (int)name.size(), name.data());
-    place("input", name, input->dtype(), input->shape(), input->offset());
+    if (input->streamed())
+      placeNowhere("input", name, input->dtype(), input->shape());
+    else
+      place("input", name, input->dtype(), input->shape(), input->offset());
     int rank = static_cast<int>(items(input->shape()).size());
     if (input->batch_dim() < -1 || input->batch_dim() >= rank)
       fail("input '%.*s' has batch dimension %d of %d", (int)name.size(), name.data(), input->batch_dim(), rank);
@@ -261,6 +270,11 @@ private:
     if (!status.failed() && input->batch_dim() >= 0 && input->shape()->Get(input->batch_dim()) % places)
       fail("the batch of input '%.*s' is %lld, expected a multiple of %lld", (int)name.size(), name.data(),
            (long long)input->shape()->Get(input->batch_dim()), (long long)places);
+    int64_t before = 1;
+    for (int d = 0; !status.failed() && d < input->batch_dim(); ++d)
+      before *= input->shape()->Get(static_cast<flatbuffers::uoffset_t>(d));
+    if (input->streamed() && (input->batch_dim() < 0 || before != 1))
+      fail("the samples of the streamed input '%.*s' do not follow one another", (int)name.size(), name.data());
     if (input->valid_begin() > input->valid_end())
       fail("input '%.*s' has an empty range of values", (int)name.size(), name.data());
   }
@@ -307,6 +321,9 @@ private:
         break;
       case CommandBody::Copy:
         verifyCopy(command->body_as_Copy());
+        break;
+      case CommandBody::Fill:
+        verifyFill(command->body_as_Fill());
         break;
       case CommandBody::CheckFinite:
         verifyCheck(command->body_as_CheckFinite());
@@ -501,6 +518,31 @@ private:
                    shorter->rank_stride() == part;
     if (!inPlace && source->bytes() && mayOverlap(source, target, counts.size(), counts, program->world()))
       fail("%s between ranges that overlap", what);
+  }
+
+  void verifyFill(const Fill *fill) {
+    const Input *input =
+        fill->input() < items(program->inputs()).size() ? program->inputs()->Get(fill->input()) : nullptr;
+    if (!input || !input->streamed())
+      return fail("input %u is filled, which is none that is streamed", fill->input());
+    std::string_view name = textOf(input->name());
+    if (counts.size() != 1)
+      return fail("input '%.*s' is filled inside %zu repeats, expected one", (int)name.size(), name.data(),
+                  counts.size());
+    int64_t places = placesPerRank(program), count = counts.back();
+    if (fill->first() < 0 || fill->samples() < 1 || fill->samples() > places / count ||
+        fill->first() > places - fill->samples() * count)
+      return fail("input '%.*s' is filled %lld times with %lld samples from %lld on, of %lld", (int)name.size(),
+                  name.data(), (long long)count, (long long)fill->samples(), (long long)fill->first(),
+                  (long long)places);
+    std::string what = "the target of input " + std::string(name);
+    verifyRange(fill->target(), what.c_str());
+    if (status.failed())
+      return;
+    uint64_t each = static_cast<uint64_t>(elementBytes(input->dtype()));
+    uint64_t bytes = static_cast<uint64_t>(elementCount(input->shape()) / places * fill->samples()) * each;
+    if (fill->target()->bytes() != bytes || fill->target()->offset() % each || items(fill->target()->strides()).size())
+      fail("%s is not the bytes of %lld samples", what.c_str(), (long long)fill->samples());
   }
 
   void verifyCopy(const Copy *copy) {

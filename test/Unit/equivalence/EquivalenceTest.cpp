@@ -106,6 +106,7 @@ const Axes kExactAxes = {
     {"", "remat=full", "remat=selective", "remat=min-cut", "remat=tradeoff=1e-9", "remat=tradeoff=inf"},
     {"", "fuse=false"},
     {"", "schedule=false"},
+    {"", "stream-inputs=false"},
 };
 
 /// On ranks; the batch is shared out, then split and chunked as on one.
@@ -368,6 +369,36 @@ TEST_F(RandomGraphs, KeepTheirBitsIn16Bits) {
   auto [first, last] = seeds(40);
   for (uint64_t seed = first; seed < last; ++seed)
     checkGraph(seed, "f32", some(rows, seed, 2));
+}
+
+/// Where all stays in f32, gradients times a power of two and back are the same to the bit; clipping rounds one factor.
+TEST_F(RandomGraphs, ALossScaleIsUndone) {
+  const Axes axes = {
+      {"optimizer=sgd", "optimizer=adamw", "optimizer=sgd momentum=true"},
+      {"", "clip-grad-norm=true", "wait-for-norm=true"},
+      {"", "micro-batches=2", "chunk=layers.*=2"},
+  };
+  std::vector<Combination> rows = rowsOf(axes);
+  auto [first, last] = seeds(20);
+  int compared = 0;
+  for (uint64_t seed = first; seed < last; ++seed) {
+    OwningOpRef<ModuleOp> graph = makeGraph(seed, "f32", 0);
+    for (const Combination &combination : some(rows, seed, 2)) {
+      std::string options = textOf(combination), why;
+      ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+      OwningOpRef<ModuleOp> plain = runPasses(*graph, options + " precision=fp32", Stage::Graph, &why);
+      OwningOpRef<ModuleOp> scaled = runPasses(*graph, options + " precision=fp16 keep-fp32=*", Stage::Graph, &why);
+      ASSERT_EQ(bool(plain), bool(scaled)) << "seed " << seed << " " << options << ": " << why;
+      if (!plain)
+        continue;
+      FailureOr<Learned> expected = interpret(*plain, seed, kSteps), found = interpret(*scaled, seed, kSteps);
+      ASSERT_TRUE(succeeded(expected) && succeeded(found)) << "seed " << seed << " " << options;
+      double bound = StringRef(options).contains("clip") ? 1e-6 : 0;
+      EXPECT_EQ(compareLearned(*found, *expected, bound), "") << "seed " << seed << " " << options;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, static_cast<int>(last - first));
 }
 
 TEST_F(RandomGraphs, CompiledCodeLearnsTheSame) {

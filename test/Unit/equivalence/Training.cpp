@@ -431,7 +431,18 @@ FailureOr<Learned> mlir::scrimp::execute(ModuleOp module, const std::string &opt
   rt::Result<std::unique_ptr<rt::Device>> device = rt::openDevice(image, pool);
   if (device.failed())
     return emitError(loc) << device.status().message();
-  rt::Executor executor(image, graph, functions.data(), arena.base(), **device, *alone);
+  /// Inputs of the step under way.
+  struct Source : rt::BatchSource {
+    llvm::StringMap<SmallVector<char, 0>> inputs;
+    int64_t places = 1;
+    void read(const ::scrimp::program::Input *input, int64_t first, int64_t count, char *target) override {
+      ArrayRef<char> whole = inputs.find(input->name()->str())->second;
+      size_t each = whole.size() / places;
+      llvm::copy(whole.slice(first * each, count * each), target);
+    }
+  } source;
+  source.places = rt::placesPerRank(image);
+  rt::Executor executor(image, graph, functions.data(), arena.base(), **device, *alone, &source);
   Learned learned;
   for (int step = 1; step <= steps; ++step) {
     llvm::StringMap<unsigned> inputs;
@@ -445,7 +456,11 @@ FailureOr<Learned> mlir::scrimp::execute(ModuleOp module, const std::string &opt
         continue;
       fillInput(train, found->second, seed, step, value);
       value.roundToType();
-      llvm::copy(encodeTensor(value), arena.base() + input->offset());
+      auto bytes = encodeTensor(value);
+      if (input->streamed())
+        source.inputs[input->name()->str()].assign(bytes.begin(), bytes.end());
+      else
+        llvm::copy(bytes, arena.base() + input->offset());
     }
     for (const auto *scalar : rt::items(image->scalars())) {
       HostTensor value = HostTensor::splat(RankedTensorType::get({}, typeOf(scalar->dtype(), context)),

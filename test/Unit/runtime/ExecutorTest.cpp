@@ -55,6 +55,16 @@ std::unique_ptr<CommandT> waitFor(uint32_t event) {
   return commandOf(body);
 }
 
+/// Sample i of the batch is 100 + i.
+struct Source : BatchSource {
+  void read(const Input *, int64_t first, int64_t count, char *target) override {
+    for (int64_t i = first; i < first + count; ++i, target += 8) {
+      int64_t value = 100 + i;
+      memcpy(target, &value, 8);
+    }
+  }
+};
+
 /// An arena of eight numbers and graphs of repeated additions. Numbers 0 to 3 are the input, 4 and 5 the iterations.
 struct ExecutorTest : testing::Test {
   /// Runs the commands as a graph, twice: the second run must find what the first found.
@@ -67,10 +77,17 @@ struct ExecutorTest : testing::Test {
                     size_t arenaBytes = sizeof(ExecutorTest::arena)) {
     ProgramT table;
     table.world = static_cast<uint32_t>(communicator.size());
+    auto input = std::make_unique<InputT>();
+    input->name = "numbers";
+    input->dtype = DType::i64;
+    input->shape = {6};
+    input->streamed = true;
+    table.inputs.push_back(std::move(input));
     table.program_version = programVersion;
     table.arena_bytes = arenaBytes;
     table.alignment = 64;
-    table.batch = table.workers = 1;
+    table.batch = 6;
+    table.workers = 1;
     auto kernel = std::make_unique<KernelT>();
     kernel->symbol = "add";
     kernel->buffers = 4;
@@ -89,9 +106,10 @@ struct ExecutorTest : testing::Test {
     auto program = verifyProgram({builder.GetBufferPointer(), builder.GetSize(), kernels, 1, "", {}});
     ASSERT_FALSE(program.failed()) << program.status().message();
     ThreadPool pool(1);
+    Source source;
     std::unique_ptr<Device> device = makeCpuDevice(pool);
     Executor executor(*program, (*program)->graphs()->Get(0), kernels, reinterpret_cast<char *>(arena), *device,
-                      communicator);
+                      communicator, &source);
     EXPECT_FALSE(executor.run().failed());
     EXPECT_FALSE(executor.run().failed());
   }
@@ -217,4 +235,25 @@ TEST_F(ExecutorTest, WhatOneRankChecksStopsAll) {
   std::thread other(body, 1);
   body(0);
   other.join();
+}
+
+// Two pieces of two samples, then two of one: 100 + 102 and 104 + 105 are added, by each of two runs.
+TEST_F(ExecutorTest, PiecesOfInputsAreRead) {
+  // Samples `first` and on, in pieces of `samples`, into number 2 and on; number 2 of each is added to number 6.
+  auto fillAndAdd = [](int64_t count, int64_t first, int64_t samples) {
+    FillT body;
+    body.first = first;
+    body.samples = samples;
+    body.target = std::make_unique<RangeT>(makeRange(16, static_cast<uint64_t>(8 * samples)));
+    std::vector<std::unique_ptr<CommandT>> inner;
+    inner.push_back(commandOf(std::move(body)));
+    inner.push_back(launch({makeRange(16, 8), makeRange(0, 8), makeRange(56, 8), makeRange(48, 8)}));
+    return repeat(count, 32, std::move(inner));
+  };
+  arena[0] = 0;
+  std::vector<std::unique_ptr<CommandT>> commands;
+  commands.push_back(fillAndAdd(2, 0, 2));
+  commands.push_back(fillAndAdd(2, 4, 1));
+  run(std::move(commands));
+  EXPECT_EQ(arena[6], 2 * (100 + 102 + 104 + 105));
 }

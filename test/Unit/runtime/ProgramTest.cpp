@@ -57,6 +57,22 @@ TEST(Program, RefusesEachKindOfFault) {
     return *train(t).commands[0]->body.AsRepeat();
   };
   auto inner = [](RepeatT &body) -> LaunchT & { return *body.commands[0]->body.AsLaunch(); };
+  // In each of two iterations two of the four labels, 16 bytes.
+  auto fill = [repeat](TestProgram &t) -> FillT & {
+    t.table.inputs[1]->streamed = true;
+    FillT body;
+    body.input = 1;
+    body.samples = 2;
+    body.target = std::make_unique<RangeT>(makeRange(0, 16));
+    RepeatT &around = repeat(t, 2);
+    around.commands[0]->body.Set(std::move(body));
+    return *around.commands[0]->body.AsFill();
+  };
+  {
+    TestProgram good;
+    fill(good);
+    EXPECT_EQ(verify(good), "");
+  }
   const std::vector<Fault> faults = {
       {[](auto &t) { t.table.program_version = 9; }, "version 9, this runtime reads version 3"},
       {[](auto &t) { t.table.alignment = 48; }, "alignment 48 of an arena of "},
@@ -124,6 +140,30 @@ TEST(Program, RefusesEachKindOfFault) {
          call(t, bad);
        },
        "a buffer of gemm is not aligned to 4 bytes"},
+      {[=](auto &t) { fill(t).input = 0; }, "input 0 is filled, which is none that is streamed"},
+      {[=](auto &t) { fill(t).input = 2; }, "input 2 is filled, which is none that is streamed"},
+      {[=](auto &t) { fill(t).first = 1; }, "input 'labels' is filled 2 times with 2 samples from 1 on, of 4"},
+      {[=](auto &t) { fill(t).samples = INT64_MAX; },
+       "input 'labels' is filled 2 times with 9223372036854775807 samples"},
+      {[=](auto &t) { fill(t).target->bytes = 8; }, "the target of input labels is not the bytes of 2 samples"},
+      {[=](auto &t) { fill(t).target->strides = {16}; }, "the target of input labels is not the bytes of 2 samples"},
+      {[=](auto &t) { fill(t).target->offset = t.table.arena_bytes; },
+       "the target of input labels lies outside the arena"},
+      {[=](auto &t) {
+         fill(t);
+         repeat(t, 2);
+       },
+       "input 'labels' is filled inside 2 repeats, expected one"},
+      {[=](auto &t) {
+         fill(t);
+         t.table.inputs[1]->batch_dim = -1;
+       },
+       "the samples of the streamed input 'labels' do not follow one another"},
+      {[=](auto &t) {
+         fill(t);
+         t.table.inputs[1]->shape = {INT64_MAX, 4};
+       },
+       "input 'labels' is too large"},
       {[=](auto &t) { launch(t).buffers[2]->strides = {16}; }, "buffer 2 of loss has 1 strides inside 0 repeats"},
       {[=](auto &t) { launch(t).buffers[2]->space = MemorySpace::host; }, "buffer 2 of loss lies in another memory"},
       {[=](auto &t) { repeat(t, 0); }, "a repeat of 0 iterations"},

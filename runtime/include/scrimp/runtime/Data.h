@@ -38,11 +38,18 @@ public:
   /// Samples of every batched input; 0 if the program has none.
   int64_t samples() const { return sampleCount; }
   bool hasBatchedInputs() const { return anyBatched; }
+  /// Places of this rank's batch.
+  int64_t places() const { return batch; }
 
   /// Fills the inputs without a batch dimension.
   Status fillFixed(char *arena);
-  /// Writes sample `sample` into place `slot` of this rank's inputs, checking values.
+  /// Writes sample `sample` into place `slot` of those of this rank's inputs that are not streamed, checking values.
   Status fillSample(char *arena, int64_t slot, int64_t sample);
+  /// Writes sample `sample` of a streamed input, sampleBytes(input), to `target`, checking values.
+  Status readSample(const program::Input *input, char *target, int64_t sample);
+  int64_t sampleBytes(const program::Input *input) const;
+  /// Writes a sample of valid values that mean nothing.
+  void writeValid(const program::Input *input, char *target) const;
   /// The file that feeds an input, as the user wrote it.
   std::string pathOf(const program::Input *input) const;
 
@@ -59,6 +66,7 @@ private:
     int64_t stride = 0;
   };
 
+  Status readRun(Source &source, int64_t run, char *target, int64_t sample);
   Status openSource(const program::Input *input, const DataSpec &spec, int tokenBytes, const char *flag);
   Status checkValues(const Source &source, const char *data, int64_t count, int64_t sample) const;
 

@@ -15,18 +15,29 @@ namespace scrimp::runtime {
 
 /// How long a command took, over all its runs.
 struct CommandTiming {
-  std::string_view what, where; // the library function, "kernel", "copy", a kind of collective (its start) or "wait";
-                                // the user's name for what it computes
+  std::string_view what, where;     // the library function, "kernel", "copy", a kind of collective (its start),
+                                    // "wait" or "read";
+                                    // the user's name for what it computes
   double seconds = 0, expected = 0; // expected: as the compiler estimated, over all runs; 0 where it did not
   int64_t runs = 0;
 };
 
+/// The samples of the batch under way, for commands that read pieces of it.
+class BatchSource {
+public:
+  virtual ~BatchSource() = default;
+  /// Writes the samples in `count` places of this rank's batch, from `first` on, of a streamed input to `target`, one
+  /// behind the other. Where one cannot be read other valid values are written, and whoever gave the source asks it
+  /// afterwards: in the middle of a list ranks wait for each other, so none may end it alone.
+  virtual void read(const program::Input *input, int64_t first, int64_t count, char *target) = 0;
+};
+
 /// A graph of a verified program, bound to an arena and to this process' rank. Refers to the program, the arena, the
-/// device and the communicator, which outlive it.
+/// device, the communicator and the source, which outlive it. A program with streamed inputs needs a source.
 class Executor {
 public:
   Executor(const program::Program *program, const program::Graph *graph, const scrimp_kernel *kernels, char *arena,
-           Device &device, Communicator &communicator);
+           Device &device, Communicator &communicator, BatchSource *source = nullptr);
 
   /// Runs the commands in order. The check that met a number that is not finite, on this rank or another, after which
   /// the rest was left out on all ranks; null if all went well. Nothing is under way afterwards. Fails where the
@@ -46,19 +57,21 @@ public:
   double checked(const program::CheckFinite *check) const;
 
 private:
-  enum class Kind : uint8_t { launch, call, copy, check, repeat, conditional, collective, wait };
+  enum class Kind : uint8_t { launch, call, copy, fill, check, repeat, conditional, collective, wait };
   using Commands = flatbuffers::Vector<flatbuffers::Offset<program::Command>>;
   struct Command {
     Kind kind = Kind::check;
     LaunchCall launch;
     const LibraryFunction *function = nullptr;
     size_t firstPointer = 0;            // into `pointers`. launch, call: buffers; copy: target, source; repeat: index;
-                                        // conditional: condition; collective: source, target
-    int64_t units = 0;                  // copy: bytes; repeat: how often
+                                        // conditional: condition; collective: source, target; fill: target
+    int64_t units = 0;                  // copy: bytes; repeat: how often; fill: samples
+    int64_t firstPlace = 0;             // fill
     size_t end = 0;                     // repeat, conditional: where in `commands` theirs end
     size_t firstMove = 0, lastMove = 0; // repeat: into `moves`
     LibraryArguments arguments;
     const program::CheckFinite *check = nullptr;
+    const program::Input *input = nullptr; // fill
     const program::Command *source = nullptr;
     uint32_t event = 0; // collective, wait
     CollectiveCall collective;
@@ -76,7 +89,8 @@ private:
   static CommandTiming describe(const Command &command);
   void prepare(const program::Program *program, const Commands *list, const scrimp_kernel *kernels);
   void addPointer(const program::Range *range);
-  Status run(size_t first, size_t last);
+  /// `iteration` is that of the innermost repeat around the commands.
+  Status run(size_t first, size_t last, int64_t iteration);
   Status compute(const Command &command);
   Trace::Index openSpan(const Command &command);
   Status communicate(const Command &command);
@@ -87,6 +101,7 @@ private:
   char *arena;
   Device &device;
   Communicator &communicator;
+  BatchSource *source;
   std::vector<Command> commands;  // a repeat's or conditional's follow it
   std::vector<Measured> measured; // by command; empty: nothing is measured
   Trace *trace = nullptr;
