@@ -180,6 +180,8 @@ def no_allocation_in_a_step(folder):
         np.save(folder / "x.npy", np.ones((24, 3, 8, 8), "f4"))
         np.save(folder / "y.npy", np.arange(24) % 7)
         built.append((kind, folder / kind, harness.data_flags(folder, {"x": "x.npy", "y": "y.npy"})))
+    compile_model(MODELS / "gpt2" / "export.onnx", folder / "parts", "--dim", "batch=6", "--micro-batches", "3")
+    built.append(("parts", folder / "parts", harness.data_flags(MODELS / "gpt2", harness.INPUTS["gpt2"])))
     for model, executable, data in built:
         counts = []
         for steps in (3, 30):

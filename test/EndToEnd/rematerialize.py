@@ -224,6 +224,22 @@ def bytes_per_layer(folder):
     return "; ".join(told)
 
 
+def activation_bytes(folder):
+    """What a layer keeps for the backward pass: a quarter in four micro-batches, half in 16 bits, an eighth in both, within 3%."""
+    added = {}
+    for flags in ((), ("--micro-batches", 4), ("--precision", "bf16"), ("--micro-batches", 4, "--precision", "bf16")):
+        sizes = []
+        for layers in (3, 4):
+            (folder / "case.onnx").write_bytes(gpt(layers, 8, 256, 768, 12))
+            run(["scrimp-plan", folder / "case.onnx", "--data", "x", "--quiet", *flags, "--report", folder / "plan.json"])
+            sizes.append(kept(json.loads((folder / "plan.json").read_text())))
+        added[flags] = sizes[1] - sizes[0]
+    whole, *parts = added.values()
+    ratios = [whole / part for part in parts]
+    check(np.allclose(ratios, [4, 2, 8], rtol=0.03), f"of {whole} bytes a layer: {ratios} times less")
+    return ", ".join(f"{r:.3f}" for r in ratios)
+
+
 def flops(folder):
     """`full` computes the layers' forward pass once more at most; what ends in a block's kept output it does not."""
     report = folder / "plan.json"
@@ -237,4 +253,4 @@ def flops(folder):
 
 
 if __name__ == "__main__":
-    harness.main([transformers, statistics_and_masks, micro_batches, in_16_bits, squares, blocks_one_at_a_time, flops, plans, bytes_per_layer])
+    harness.main([transformers, statistics_and_masks, micro_batches, in_16_bits, squares, blocks_one_at_a_time, flops, plans, bytes_per_layer, activation_bytes])
