@@ -294,7 +294,7 @@ func.func @bodies(%x: tensor<4x2xf32>, %w: tensor<2xf32>, %s: tensor<f32>, %c: t
 }
 
 // CHECK: scrimp.cmd.program "m" attributes
-scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 256 : i64, batch = 1 : i64, eval_drops_partial = false, fingerprint = 7 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 4 : i64, workers = 1 : i64} {
+scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 256 : i64, batch = 3 : i64, eval_drops_partial = false, fingerprint = 7 : i64, optimizer = "sgd", tokens_per_sample = 0 : i64, weights_bytes = 4 : i64, workers = 1 : i64} {
   // CHECK-NEXT: scrimp.cmd.segment "inputs" [0 : 256]
   scrimp.cmd.segment "inputs" [0 : 256]
   // CHECK-NEXT: scrimp.cmd.hyperparameter "lr" 1.000000e-03
@@ -307,6 +307,8 @@ scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 256 : i64
   scrimp.cmd.carried "c" : "F32" [1] {aliases = [], bytes = 4 : i64, weights_offset = 0 : i64}
   // CHECK-NEXT: scrimp.cmd.input "x" : tensor<2xf32> at 64 batch 0
   scrimp.cmd.input "x" : tensor<2xf32> at 64 batch 0
+  // CHECK-NEXT: scrimp.cmd.input "parts" : tensor<3xf32> at 0 batch 0 {streamed}
+  scrimp.cmd.input "parts" : tensor<3xf32> at 0 batch 0 {streamed}
   // CHECK-NEXT: scrimp.cmd.scalar "lr" : f32 at 128
   scrimp.cmd.scalar "lr" : f32 at 128
   // CHECK-NEXT: scrimp.cmd.kernel @k0 2
@@ -331,6 +333,8 @@ scrimp.cmd.program "m" attributes {alignment = 64 : i64, arena_bytes = 256 : i64
     scrimp.cmd.check_finite "loss" "loss" : f32 at 128 {agreed}
     // CHECK-NEXT: scrimp.cmd.repeat 3 index [192 : 8] {
     scrimp.cmd.repeat 3 index [192 : 8] {
+      // CHECK-NEXT: scrimp.cmd.fill "parts" from 0 samples 1 [64 : 4]
+      scrimp.cmd.fill "parts" from 0 samples 1 [64 : 4]
       // CHECK-NEXT: scrimp.cmd.launch @k0 units 2 grain 1 [0 : 8 step [8], 64 : 8] {reads = 1 : i64}
       scrimp.cmd.launch @k0 units 2 grain 1 [0 : 8 step [8], 64 : 8] {reads = 1 : i64}
     // CHECK-NEXT: }
