@@ -7,6 +7,7 @@ namespace scrimp::runtime {
 
 template <typename Visit> static void forEachFunction(Visit visit) {
   visit(gemmFunction);
+  visit(linearFunction);
   for (const LibraryFunction &function : conv2dFunctions)
     visit(function);
   for (const LibraryFunction &function : attentionFunctions)

@@ -127,7 +127,7 @@ TEST(Program, RefusesEachKindOfFault) {
          bad.function = "gem";
          call(t, bad);
        },
-       "unknown library function 'gem', known are gemm, conv2d, "},
+       "unknown library function 'gem', known are gemm, linear, conv2d, "},
       {[=](auto &t) {
          CallT bad = gemmCall(t);
          bad.ints[3] = 1000;

@@ -13,6 +13,20 @@
 //                       A[i] is m x k (k x m if transA), B[i] is k x n (n x k if transB), C[i] is m x n; strides are
 //                       elements between batch members, 0 = shared. A shared C receives the sum over the batch, in
 //                       order. k = 0 gives zeros.
+//   linear              S = op(A) op(B) (+ C) (+ bias); Y = epilogue(S); sums over k of an operand
+//     buffers           A, B, [C], [bias], [X], Y, [X'], [sums], [workspace]: A, B, Y and workspace as of gemm; the others
+//                       have Y's type. S and the epilogue are computed in dtype, and each result is rounded once from
+//                       there. C may be Y's bytes; nothing else that is read shares any with a result.
+//     ints              m, n, k, transA, transB, addend, bias, epilogue, sums (struct LinearCall)
+//                       op(A) is m x k, op(B) k x n, Y m x n, as of gemm.
+//                       addend: 1 C is a buffer, m x n; 2 C is what Y holds, and no buffer.
+//                       bias: 1 bias[n] is added to each row.
+//                       epilogue: 0 Y = S; 1 max(S, 0); 2 gelu(S), of the tanh form; 3 the same, and X' = S, m x n; 4
+//                       S gelu'(X), X m x n. 3 and 4 need an n that 8 divides.
+//                       sums: 1 sums[i], m of them, over k of op(A)[i, k]; 2 sums[j], n of them, of op(B)[k, j]. Y is of
+//                       dtype then, and there is neither bias nor epilogue.
+//                       In cuBLASLt, which is column-major, our B is its A: BIAS, RELU(_BIAS), GELU(_AUX)(_BIAS), DGELU;
+//                       BGRADB for 1, BGRADA for 2; beta = 1 with an addend.
 //   conv2d              y = x * w                           buffers x, w, y, workspace
 //   conv2d_input_grad   dx                                  buffers dy, w, dx, workspace
 //   conv2d_weight_grad  dw                                  buffers x, dy, dw, workspace
@@ -92,6 +106,7 @@ std::string libraryFunctionNames();
 void initializeLibrary();
 
 extern const LibraryFunction gemmFunction;
+extern const LibraryFunction linearFunction;
 extern const LibraryFunction conv2dFunctions[3];
 extern const LibraryFunction attentionFunctions[3];
 

@@ -25,6 +25,20 @@ struct GemmCall {
 };
 constexpr int64_t gemmCallInts = sizeof(GemmCall) / sizeof(int64_t);
 
+/* The integers of a call of "linear", in this order (Library.h says what they mean), and the values of some. */
+struct LinearCall {
+  int64_t m, n, k, transA, transB, addend, bias, epilogue, sums;
+
+  /* The product by itself. */
+  constexpr GemmCall product() const { return {1, m, n, k, transA, transB, m * k, k * n, m * n, addend != 0}; }
+};
+constexpr int64_t linearCallInts = sizeof(LinearCall) / sizeof(int64_t);
+enum LinearAddend : int64_t { noAddend, ownAddend, addendInPlace };
+enum LinearEpilogue : int64_t { noEpilogue, reluEpilogue, geluEpilogue, geluKeepingEpilogue, geluGradEpilogue };
+enum LinearSums : int64_t { noSums, sumsOfA, sumsOfB };
+/* The columns that a matrix has a multiple of which an epilogue reads or writes beside the result. */
+constexpr int64_t epilogueColumns = 8;
+
 /* Extents of the tiles of a product. */
 struct GemmCut {
   int64_t tileM, tileN;
