@@ -6,6 +6,7 @@
 #include "scrimp/Dialect/Scrimp.h"
 
 #include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -13,6 +14,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/InitAllExtensions.h"
@@ -25,22 +27,53 @@
 using namespace mlir;
 using namespace mlir::scrimp;
 
-/// A kernel entry with `function`'s body. What the threads of a block share becomes the entry's.
+/// Whether the launch is to do anything: neither has a check found what is not finite, nor is the condition false. A
+/// launch that depends on neither gives null.
+static Value buildGuard(OpBuilder &builder, Location loc, Value stop, Value condition) {
+  Value null = LLVM::ZeroOp::create(builder, loc, stop.getType());
+  auto test = [&](Value pointer, unsigned bits, LLVM::ICmpPredicate goesOn) {
+    Value isFree = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, pointer, null);
+    auto choice = scf::IfOp::create(builder, loc, builder.getI1Type(), isFree, /*withElseRegion=*/true);
+    OpBuilder free = choice.getThenBodyBuilder(), asks = choice.getElseBodyBuilder();
+    scf::YieldOp::create(free, loc, isFree);
+    Type type = builder.getIntegerType(bits);
+    Value value = LLVM::LoadOp::create(asks, loc, type, pointer, /*alignment=*/bits / 8);
+    Value zero = LLVM::ZeroOp::create(asks, loc, type);
+    scf::YieldOp::create(asks, loc, Value(LLVM::ICmpOp::create(asks, loc, goesOn, value, zero)));
+    return choice.getResult(0);
+  };
+  Value goesOn = test(stop, 64, LLVM::ICmpPredicate::eq);
+  return arith::AndIOp::create(builder, loc, goesOn, test(condition, 8, LLVM::ICmpPredicate::ne));
+}
+
+/// A kernel entry with `function`'s body, which a launch may skip. What the threads of a block share becomes the
+/// entry's.
 static void buildEntry(OpBuilder &builder, func::FuncOp function) {
   Location loc = function.getLoc();
-  auto entry = gpu::GPUFuncOp::create(builder, loc, function.getName(), function.getFunctionType());
+  constexpr unsigned numUnits = 2; // begin and end
+  auto types = llvm::to_vector(function.getArgumentTypes());
+  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  types.insert(types.end() - numUnits, 2, pointer);
+  auto entry = gpu::GPUFuncOp::create(builder, loc, function.getName(), builder.getFunctionType(types, {}));
   entry->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), builder.getUnitAttr());
+  auto arguments = ValueRange(entry.getArguments()).take_front(types.size());
+  ValueRange guards = arguments.slice(types.size() - numUnits - 2, 2);
   IRMapping mapping;
-  mapping.map(function.getArguments(), entry.getArguments().take_front(function.getNumArguments()));
+  mapping.map(function.getArguments().drop_back(numUnits), arguments.drop_back(numUnits + 2));
+  mapping.map(function.getArguments().take_back(numUnits), arguments.take_back(numUnits));
   OpBuilder body = OpBuilder::atBlockBegin(&entry.getBody().front());
-  for (Operation &op : function.getBody().front().without_terminator()) {
-    auto alloca = dyn_cast<memref::AllocaOp>(op);
-    if (alloca && alloca.getType().getMemorySpace())
+  // What a thread has of its own is the entry's too: LLVM finds registers only for that.
+  for (auto alloca : function.getBody().front().getOps<memref::AllocaOp>())
+    if (alloca.getType().getMemorySpace())
       mapping.map(alloca.getResult(), entry.addWorkgroupAttribution(alloca.getType(), loc));
     else
-      body.clone(op, mapping);
-  }
+      body.clone(*alloca, mapping);
+  auto guarded = scf::IfOp::create(body, loc, buildGuard(body, loc, guards[0], guards[1]));
   gpu::ReturnOp::create(body, loc);
+  body = guarded.getThenBodyBuilder();
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (!isa<memref::AllocaOp>(op))
+      body.clone(op, mapping);
 }
 
 namespace {

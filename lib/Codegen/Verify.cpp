@@ -116,6 +116,8 @@ std::vector<Bytes> Verifier::launch(KernelRegionOp kernel, ArrayRef<Bytes> input
     for (const std::vector<Bytes> *group : {&operands, &outputs, &workspaces})
       for (const Bytes &buffer : *group)
         bytes.push_back(buffer.size());
+    buffers.insert(buffers.end(), 2, nullptr); // the launch depends on nothing
+    bytes.insert(bytes.end(), 2, 0);
     auto grid = static_cast<uint32_t>(shape[0]), block = static_cast<uint32_t>(shape[1]);
     rt::EmulatedLaunch launch{function, buffers, bytes, units, grid, block};
     // The last block first, and the others by another one's hand.

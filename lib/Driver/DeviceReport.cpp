@@ -39,7 +39,8 @@ LogicalResult mlir::scrimp::addDeviceCode(Object &report, ModuleOp module) {
   for (const DeviceImage &image : code->images) {
     images.push_back(Object{{"chip", image.chip}, {"bytes", static_cast<int64_t>(image.cubin.size())}});
     for (const KernelResources &kernel : image.kernels) {
-      const Launched &use = launched[kernel.symbol];
+      // The others are those of checks, by one thread.
+      const Launched &use = launched.try_emplace(kernel.symbol, Launched{"", 1, 0}).first->second;
       auto found = ofKernels.try_emplace(
           kernel.symbol,
           Object{{"where", use.where}, {"launches", use.launches}, {"threads", use.threads}, {"chips", Object()}});

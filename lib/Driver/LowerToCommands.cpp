@@ -6,6 +6,7 @@
 #include "scrimp/Analysis/Aliases.h"
 #include "scrimp/Analysis/Collectives.h"
 #include "scrimp/Analysis/StepTime.h"
+#include "scrimp/Codegen/Kernels.h"
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringSet.h"
@@ -37,6 +38,10 @@ private:
   LogicalResult addBody(BodyOp body, const Addresses &addresses, unsigned loops);
   LogicalResult addCommand(Operation &op, const Addresses &addresses, unsigned loops);
   FloatAttr secondsAttr(Operation &op);
+  void useKernel(StringAttr symbol, int64_t numBuffers) {
+    if (kernels.insert(symbol.getValue()).second)
+      CmdKernelOp::create(builder, module.getLoc(), symbol.getValue(), numBuffers);
+  }
   int64_t takeEvent(Operation &op);
 
   void addFill(BodyOp body, BlockArgument argument, const Addresses &addresses, unsigned loops);
@@ -226,8 +231,7 @@ LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addres
   auto symbol = op.getAttrOfType<StringAttr>(ScrimpDialect::kSymbol);
   if (!symbol)
     return op.emitError() << "has no code";
-  if (kernels.insert(symbol.getValue()).second)
-    CmdKernelOp::create(builder, module.getLoc(), symbol.getValue(), buffers.size());
+  useKernel(symbol, buffers.size());
   int64_t none[3] = {};
   auto shape = op.getAttrOfType<DenseI64ArrayAttr>(ScrimpDialect::kLaunch);
   ArrayRef<int64_t> launch = shape ? shape.asArrayRef() : ArrayRef(none);
@@ -273,8 +277,14 @@ void CommandLowering::addFill(BodyOp body, BlockArgument argument, const Address
 }
 
 void CommandLowering::addCheck(StringRef kind, StringRef name, Value value, const Addresses &addresses) {
-  CmdCheckFiniteOp::create(commands, value.getLoc(), kind, name, tensorType(value).getElementType(),
-                           addresses.getOffset(value), /*agreed=*/invariance && invariance->isInvariant(value));
+  Type type = tensorType(value).getElementType();
+  StringAttr kernel;
+  if (TargetAttr::of(module).isDevice()) {
+    kernel = builder.getStringAttr(checkSymbolOf(type));
+    useKernel(kernel, /*numBuffers=*/2);
+  }
+  CmdCheckFiniteOp::create(commands, value.getLoc(), kind, name, type, addresses.getOffset(value),
+                           /*agreed=*/invariance && invariance->isInvariant(value), kernel);
 }
 
 LogicalResult CommandLowering::addOps(Block &block, const Addresses &addresses, unsigned loops) {

@@ -193,7 +193,8 @@ FailureOr<Offset<fb::Command>> ProgramWriter::writeCommand(Operation &op) {
       return failure();
     return command(fb::CommandBody::CheckFinite,
                    fb::CreateCheckFinite(builder, *kind, text(check.getName()), dtypeOfTensor(check.getType()),
-                                         check.getOffset(), check.getAgreed()));
+                                         check.getOffset(), check.getAgreed(),
+                                         check.getKernel() ? kernelIndices.lookup(*check.getKernel()) : 0));
   }
   if (auto collective = dyn_cast<CmdCollectiveOp>(op)) {
     FailureOr<fb::CollectiveKind> kind = enumOf(&op, collective.getKind(), fb::EnumNameCollectiveKind);

@@ -69,6 +69,10 @@ def run(arguments, ok=True, **options):
 
 
 def compile_model(model, output, *flags, ok=True):
+    """For SCRIMP_TEST_TARGET, where it is given: what scripts find of the CPU holds on an emulated device."""
+    target = os.environ.get("SCRIMP_TEST_TARGET")
+    if target and "--target" not in flags:
+        flags = ("--target", target, *flags)
     return run(["scrimp-compile", model, "-o", output, "--quiet", *flags], ok)
 
 

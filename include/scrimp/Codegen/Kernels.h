@@ -28,6 +28,10 @@ namespace mlir::scrimp {
 /// a time at least; on a device `scrimp.launch`. Fails after an error at the kernel.
 FailureOr<OwningOpRef<ModuleOp>> emitKernels(ModuleOp module);
 
+/// The kernel beside them that looks at an element of a float type on a device, where the host cannot (program.fbs,
+/// CheckFinite).
+std::string checkSymbolOf(Type type);
+
 /// The processor to compile for. `cpu` is a name LLVM knows, "host", or "baseline": x86-64-v2 (or generic elsewhere).
 /// `features` are added to the processor's ("+avx2,-fma").
 struct CpuOptions {

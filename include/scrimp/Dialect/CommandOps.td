@@ -166,9 +166,12 @@ def Scrimp_CmdFillOp : Scrimp_CommandOp<"fill", [HasParent<"CmdRepeatOp">]> {
 
 def Scrimp_CmdCheckFiniteOp : Scrimp_CommandOp<"check_finite"> {
   let summary = "Ends the graph here if an element is not finite";
-  let description = [{ `agreed`: all ranks have the same value there, so that none goes on alone. }];
-  let arguments = (ins StrAttr:$kind, StrAttr:$name, TypeAttr:$type, I64Attr:$offset, UnitAttr:$agreed);
-  let assemblyFormat = "$kind $name `:` $type `at` $offset attr-dict";
+  let description = [{
+    `agreed`: all ranks have the same value there, so that none goes on alone. `by`, on a device: the kernel that looks.
+  }];
+  let arguments = (ins StrAttr:$kind, StrAttr:$name, TypeAttr:$type, I64Attr:$offset, UnitAttr:$agreed,
+                       OptionalAttr<StrAttr>:$kernel);
+  let assemblyFormat = "$kind $name `:` $type `at` $offset (`by` $kernel^)? attr-dict";
 }
 
 def Scrimp_CmdCollectiveOp : Scrimp_CommandOp<"collective"> {

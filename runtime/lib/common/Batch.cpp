@@ -1,14 +1,29 @@
 #include "Batch.h"
 #include "scrimp/runtime/NonFinite.h"
+#include <algorithm>
 
 namespace scrimp::runtime {
 
 using program::Input;
 
-Status Batch::fill(char *arena) {
+Batch::Batch(Dataset &data, const char *flag, ArenaRef arena, std::function<int64_t(int64_t place)> sampleIn)
+    : data(data), flag(flag), sampleIn(std::move(sampleIn)) {
+  for (const Input *input : data.wholeInputs())
+    inputs.emplace_back(input, HostBytes(arena, input->offset(), byteCount(input)));
+}
+
+HostBytes &Batch::bytesOf(const Input *input) {
+  return std::find_if(inputs.begin(), inputs.end(), [&](auto &each) { return each.first == input; })->second;
+}
+
+Status Batch::fill() {
+  auto memory = [&](const Input *input) { return bytesOf(input).data(); };
   for (int64_t place = 0; data.hasBatchedInputs() && place < data.places(); ++place)
-    if (Status status = data.fillSample(arena, place, sampleIn(place)); status.failed())
+    if (Status status = data.fillSample(memory, place, sampleIn(place)); status.failed())
       return Status::error("%s: %s", flag, status.message().c_str());
+  for (auto &[input, bytes] : inputs)
+    if (Status status = bytes.store(); status.failed())
+      return status;
   return Status::ok();
 }
 
@@ -24,11 +39,11 @@ void Batch::read(const Input *input, int64_t first, int64_t count, char *target)
   }
 }
 
-std::optional<Batch::Found> Batch::findNonFinite(const Input *input, const char *arena, bool nanOnly) {
+std::optional<Batch::Found> Batch::findNonFinite(const Input *input, bool nanOnly) {
   if (!isFloat(input->dtype()))
     return std::nullopt;
   if (!input->streamed()) {
-    const char *values = arena + input->offset();
+    const char *values = bytesOf(input).data();
     int64_t at = scrimp::runtime::findNonFinite(input->dtype(), values, elementCount(input->shape()), nanOnly);
     if (at < 0)
       return std::nullopt;

@@ -11,13 +11,12 @@ namespace scrimp::runtime {
 /// What the places of this rank's batch hold: samples of the data.
 class Batch final : public BatchSource {
 public:
-  /// `sampleIn` gives the sample in a place of the batch under way. `flag` names the data in messages. `data` outlives
-  /// this.
-  Batch(Dataset &data, const char *flag, std::function<int64_t(int64_t place)> sampleIn)
-      : data(data), flag(flag), sampleIn(std::move(sampleIn)) {}
+  /// `sampleIn` gives the sample in a place of the batch under way. `flag` names the data in messages. `data` and
+  /// the arena outlive this.
+  Batch(Dataset &data, const char *flag, ArenaRef arena, std::function<int64_t(int64_t place)> sampleIn);
 
   /// Fills the inputs that are whole in the arena.
-  Status fill(char *arena);
+  Status fill();
   void read(const program::Input *input, int64_t first, int64_t count, char *target) override;
   /// The first sample that read() could not give.
   const Status &failure() const { return unread; }
@@ -27,11 +26,14 @@ public:
     int64_t sample;
     double value;
   };
-  std::optional<Found> findNonFinite(const program::Input *input, const char *arena, bool nanOnly);
+  std::optional<Found> findNonFinite(const program::Input *input, bool nanOnly);
 
 private:
+  HostBytes &bytesOf(const program::Input *input);
+
   Dataset &data;
   const char *flag;
+  std::vector<std::pair<const program::Input *, HostBytes>> inputs; // that are whole in the arena
   std::function<int64_t(int64_t place)> sampleIn;
   Status unread;
 };

@@ -14,17 +14,19 @@ int64_t SampleOrder::operator()(int64_t position) const {
   return static_cast<int64_t>(permutation(static_cast<uint64_t>(position % samples)));
 }
 
-Status Dataset::fillFixed(char *arena) {
+Status Dataset::fillFixed(ArenaRef arena) {
   for (Source &source : sources) {
     if (source.input->batch_dim() >= 0)
       continue;
-    char *target = arena + source.input->offset();
+    HostBytes target(arena, source.input->offset(), byteCount(source.input));
     int64_t count = elementCount(source.input->shape());
     if (Status status =
-            readElements(source.file, source.tensor, source.shift, count, source.input->dtype(), target, buffer);
+            readElements(source.file, source.tensor, source.shift, count, source.input->dtype(), target.data(), buffer);
         status.failed())
       return status;
-    if (Status status = checkValues(source, target, count, -1); status.failed())
+    if (Status status = checkValues(source, target.data(), count, -1); status.failed())
+      return status;
+    if (Status status = target.store(); status.failed())
       return status;
   }
   return Status::ok();
@@ -40,13 +42,21 @@ Status Dataset::readRun(Source &source, int64_t run, char *target, int64_t sampl
   return checkValues(source, target, source.inner, sample);
 }
 
-Status Dataset::fillSample(char *arena, int64_t slot, int64_t sample) {
+std::vector<const Input *> Dataset::wholeInputs() const {
+  std::vector<const Input *> inputs;
+  for (const Source &source : sources)
+    if (isWhole(source.input))
+      inputs.push_back(source.input);
+  return inputs;
+}
+
+Status Dataset::fillSample(const InputMemory &memory, int64_t slot, int64_t sample) {
   for (Source &source : sources) {
-    if (source.input->batch_dim() < 0 || source.input->streamed())
+    if (!isWhole(source.input))
       continue;
     int64_t each = elementBytes(source.input->dtype());
     for (int64_t o = 0; o < source.outer; ++o) {
-      char *target = arena + source.input->offset() + (o * source.stride + slot * source.inner) * each;
+      char *target = memory(source.input) + (o * source.stride + slot * source.inner) * each;
       if (Status status = readRun(source, o, target, sample); status.failed())
         return status;
     }

@@ -16,26 +16,41 @@ static bool isLearned(const Tensor *tensor) {
 }
 
 /// In what this rank holds of a tensor, the first number that is not finite, or that is NaN; null without one.
-const char *Trainer::findNonFiniteIn(const Tensor *tensor, bool nanOnly) const {
+Result<const char *> Trainer::findNonFiniteIn(const Tensor *tensor, bool nanOnly) const {
+  if (!isFloat(tensor->dtype()))
+    return nullptr;
   TensorPart part = partOf(tensor, ranks.rank());
-  const char *values = arena.base() + part.offset;
-  int64_t at = findNonFinite(tensor->dtype(), values, part.count, nanOnly);
-  return at < 0 ? nullptr : nonFiniteText(loadElement(tensor->dtype(), values, at));
+  HostBytes values(*arena, part.offset, part.count * elementBytes(tensor->dtype()));
+  if (Status status = values.load(); status.failed())
+    return status;
+  int64_t at = findNonFinite(tensor->dtype(), values.data(), part.count, nanOnly);
+  return at < 0 ? nullptr : nonFiniteText(loadElement(tensor->dtype(), values.data(), at));
 }
 
-void Trainer::noteFiniteWeights() {
+Status Trainer::noteFiniteWeights() {
   finiteWeights.clear();
-  for (const Tensor *tensor : items(program->tensors()))
-    if (isLearned(tensor) && !findNonFiniteIn(tensor))
+  for (const Tensor *tensor : items(program->tensors())) {
+    if (!isLearned(tensor))
+      continue;
+    Result<const char *> value = findNonFiniteIn(tensor);
+    if (value.failed())
+      return value.status();
+    if (!*value)
       finiteWeights.push_back(tensor);
+  }
+  return Status::ok();
 }
 
 Status Trainer::checkWeights() const {
-  for (const Tensor *tensor : finiteWeights)
-    if (const char *value = findNonFiniteIn(tensor))
+  for (const Tensor *tensor : finiteWeights) {
+    Result<const char *> value = findNonFiniteIn(tensor);
+    if (value.failed())
+      return value.status();
+    if (*value)
       return Status::error("'%s' holds %s after step %lld, though loss and gradients were finite: the update itself is "
                            "too large; nothing more is saved: lower --lr",
-                           tensor->name()->c_str(), value, (long long)state.step);
+                           tensor->name()->c_str(), *value, (long long)state.step);
+  }
   return Status::ok();
 }
 
@@ -46,11 +61,13 @@ Trainer::Cause Trainer::findCauseInData() {
     for (const Input *input : items(program->inputs())) {
       std::string what, where;
       if (input->batch_dim() < 0) {
-        const char *values = arena.base() + input->offset();
-        int64_t at = findNonFinite(input->dtype(), values, elementCount(input->shape()), nanOnly);
+        HostBytes values(*arena, input->offset(), byteCount(input));
+        if (values.load().failed())
+          continue; // the device is lost, which is told elsewhere
+        int64_t at = findNonFinite(input->dtype(), values.data(), elementCount(input->shape()), nanOnly);
         if (at >= 0)
-          what = nonFiniteText(loadElement(input->dtype(), values, at));
-      } else if (auto found = batch->findNonFinite(input, arena.base(), nanOnly)) {
+          what = nonFiniteText(loadElement(input->dtype(), values.data(), at));
+      } else if (auto found = batch->findNonFinite(input, nanOnly)) {
         what = nonFiniteText(found->value);
         where = format(", sample %lld", (long long)found->sample);
       }
@@ -65,8 +82,10 @@ Trainer::Cause Trainer::findCauseInData() {
 Trainer::Cause Trainer::findCauseInWeights() const {
   for (const Tensor *tensor : items(program->tensors())) {
     bool isWeight = isLearned(tensor) || tensor->role() == TensorRole::frozen_parameter;
-    const char *value =
-        isWeight ? findNonFiniteIn(tensor, /*nanOnly=*/tensor->role() != TensorRole::parameter) : nullptr;
+    if (!isWeight)
+      continue;
+    Result<const char *> found = findNonFiniteIn(tensor, /*nanOnly=*/tensor->role() != TensorRole::parameter);
+    const char *value = found.failed() ? nullptr : *found;
     if (!value)
       continue;
     const char *name = tensor->name()->c_str();

@@ -33,9 +33,11 @@ Result<double> Trainer::evaluateBatches() {
     evalFirst = first;
     evalFilled = filled;
     evalOwn = std::clamp<int64_t>(filled - share.begin, 0, share.count);
-    if (Status status = ranks.agree(evalBatch->fill(arena.base())); status.failed())
+    if (Status status = ranks.agree(evalBatch->fill()); status.failed())
       return status;
-    writeScalars(scalarInputs(std::max<int64_t>(state.step, 1), std::max<int64_t>(state.updates, 1), evalOwn));
+    ScalarInputs inputs = scalarInputs(std::max<int64_t>(state.step, 1), std::max<int64_t>(state.updates, 1), evalOwn);
+    if (Status status = writeScalars(inputs); status.failed())
+      return status;
     if (Result<const CheckFinite *> ran = evalGraph->run(); ran.failed())
       return ran.status();
     Result<double> value = valueOf(*evalGraph, sum && count ? sum : loss);
@@ -62,7 +64,7 @@ Status Trainer::evaluate() {
   if (evaluatedStep == state.step)
     return Status::ok();
   TraceSpan span(tracing, "evaluate", "evaluate");
-  Status filled = evalData->fillFixed(arena.base());
+  Status filled = evalData->fillFixed(*arena);
   if (filled.failed())
     filled = Status::error("--eval-data: %s", filled.message().c_str());
   if (filled = ranks.agree(filled); filled.failed())
@@ -71,7 +73,7 @@ Status Trainer::evaluate() {
   if (loss.failed())
     return loss.status();
   // Evaluation may have brought its own values for the inputs that every sample shares.
-  if (Status status = data->fillFixed(arena.base()); status.failed())
+  if (Status status = data->fillFixed(*arena); status.failed())
     return status;
   evaluatedStep = state.step;
   lastEvalLoss = *loss;

@@ -3,48 +3,44 @@
 #include "scrimp/runtime/Clock.h"
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 namespace scrimp::runtime {
 
 using namespace program;
 
-/// Calls `visit` for each range of the commands, those inside others included, in the order of their pointers.
-template <typename Visit>
-static void forEachRange(const flatbuffers::Vector<flatbuffers::Offset<Command>> *list, Visit visit) {
+/// How many pointers the commands have at most, those inside others included.
+static size_t countPointers(const flatbuffers::Vector<flatbuffers::Offset<Command>> *list) {
+  constexpr size_t ofLaunch = 2, ofCheck = 4; // what devices look at
+  size_t count = 0;
   for (const Command *command : items(list)) {
-    if (const Launch *launch = command->body_as_Launch()) {
-      for (const Range *range : items(launch->buffers()))
-        visit(range);
-    } else if (const Call *call = command->body_as_Call()) {
-      for (const Range *range : items(call->buffers()))
-        visit(range);
-    } else if (const Copy *copy = command->body_as_Copy()) {
-      visit(copy->target());
-      visit(copy->source());
-    } else if (const Fill *fill = command->body_as_Fill()) {
-      visit(fill->target());
-    } else if (const Repeat *repeat = command->body_as_Repeat()) {
-      visit(repeat->index());
-      forEachRange(repeat->commands(), visit);
-    } else if (const Collective *collective = command->body_as_Collective()) {
-      visit(collective->source());
-      visit(collective->target());
-    } else if (const Conditional *conditional = command->body_as_Conditional()) {
-      visit(conditional->condition());
-      forEachRange(conditional->commands(), visit);
-    }
+    if (const Launch *launch = command->body_as_Launch())
+      count += items(launch->buffers()).size() + ofLaunch;
+    else if (const Call *call = command->body_as_Call())
+      count += items(call->buffers()).size();
+    else if (command->body_as_Copy() || command->body_as_Collective())
+      count += 2;
+    else if (command->body_as_Fill())
+      count += 1;
+    else if (command->body_as_CheckFinite())
+      count += ofCheck;
+    else if (const Repeat *repeat = command->body_as_Repeat())
+      count += 1 + countPointers(repeat->commands());
+    else if (const Conditional *conditional = command->body_as_Conditional())
+      count += 1 + countPointers(conditional->commands());
   }
+  return count;
 }
 
 Executor::Executor(const Program *program, const Graph *graph, const scrimp_kernel *kernels, char *arena,
                    Device &device, Communicator &communicator, BatchSource *source)
-    : arena(arena), device(device), communicator(communicator), source(source) {
-  size_t count = 0;
-  forEachRange(graph->commands(), [&](const Range *) { ++count; });
+    : arena(arena), device(device), isApart(!device.sharesMemory()), communicator(communicator), source(source),
+      kernels(kernels) {
+  size_t count = countPointers(graph->commands());
   // Spans into these vectors are kept: they must not grow again.
   pointers.reserve(count);
   lengths.reserve(count);
-  prepare(program, graph->commands(), kernels);
+  prepare(program, graph->commands());
 }
 
 void Executor::addPointer(const Range *range) {
@@ -56,25 +52,65 @@ void Executor::addPointer(const Range *range) {
   lengths.push_back(range->bytes());
 }
 
-void Executor::prepare(const Program *program, const Commands *list, const scrimp_kernel *kernels) {
+void Executor::addPointer(char *address, uint64_t bytes) {
+  pointers.push_back(address);
+  lengths.push_back(bytes);
+}
+
+/// On a device what comes behind a check depends on what it finds.
+void Executor::prepareLaunch(Command &prepared, const Launch *launch) {
+  prepared.kind = Kind::launch;
+  for (const Range *range : items(launch->buffers()))
+    addPointer(range);
+  if (isApart) {
+    addPointer(checks.empty() ? nullptr : device.checkResultAddress(), checks.empty() ? 0 : sizeof(CheckResult));
+    if (condition)
+      addPointer(condition);
+    else
+      addPointer(nullptr, 0);
+  }
+  size_t size = pointers.size() - prepared.firstPointer;
+  prepared.launch = {kernels ? kernels[launch->kernel()] : nullptr,
+                     launch->kernel(),
+                     {pointers.data() + prepared.firstPointer, size},
+                     {lengths.data() + prepared.firstPointer, size},
+                     launch->units(),
+                     launch->grain(),
+                     launch->grid(),
+                     launch->block(),
+                     launch->shared(),
+                     textOf(launch->location())};
+}
+
+void Executor::prepareCheck(Command &prepared, const CheckFinite *check) {
+  prepared.check = check;
+  if (!isApart)
+    return;
+  addPointer(arena + check->offset(), static_cast<uint64_t>(elementBytes(check->dtype())));
+  addPointer(device.checkResultAddress(), sizeof(CheckResult));
+  addPointer(nullptr, 0);
+  addPointer(nullptr, 0);
+  checks.push_back(check);
+  prepared.launch = {kernels ? kernels[check->kernel()] : nullptr,
+                     check->kernel(),
+                     {pointers.data() + prepared.firstPointer, 4},
+                     {lengths.data() + prepared.firstPointer, 4},
+                     static_cast<int64_t>(checks.size()),
+                     1,
+                     1,
+                     1,
+                     0,
+                     textOf(check->name())};
+}
+
+void Executor::prepare(const Program *program, const Commands *list) {
   for (const program::Command *command : items(list)) {
     size_t index = commands.size();
     Command prepared;
     prepared.firstPointer = pointers.size();
     prepared.source = command;
     if (const Launch *launch = command->body_as_Launch()) {
-      prepared.kind = Kind::launch;
-      for (const Range *range : items(launch->buffers()))
-        addPointer(range);
-      size_t size = pointers.size() - prepared.firstPointer;
-      prepared.launch = {kernels[launch->kernel()],
-                         {pointers.data() + prepared.firstPointer, size},
-                         {lengths.data() + prepared.firstPointer, size},
-                         launch->units(),
-                         launch->grain(),
-                         launch->grid(),
-                         launch->block(),
-                         textOf(launch->location())};
+      prepareLaunch(prepared, launch);
     } else if (const Call *call = command->body_as_Call()) {
       prepared.kind = Kind::call;
       prepared.function = findLibraryFunction(textOf(call->function()));
@@ -102,7 +138,7 @@ void Executor::prepare(const Program *program, const Commands *list, const scrim
       addPointer(repeat->index());
       commands.push_back(prepared);
       open.emplace_back();
-      prepare(program, repeat->commands(), kernels);
+      prepare(program, repeat->commands());
       commands[index].firstMove = moves.size();
       moves.insert(moves.end(), open.back().begin(), open.back().end());
       commands[index].lastMove = moves.size();
@@ -113,7 +149,9 @@ void Executor::prepare(const Program *program, const Commands *list, const scrim
       prepared.kind = Kind::conditional;
       addPointer(conditional->condition());
       commands.push_back(prepared);
-      prepare(program, conditional->commands(), kernels);
+      condition = conditional->condition();
+      prepare(program, conditional->commands());
+      condition = nullptr;
       commands[index].end = commands.size();
       continue;
     } else if (const Collective *collective = command->body_as_Collective()) {
@@ -130,7 +168,7 @@ void Executor::prepare(const Program *program, const Commands *list, const scrim
         if (earlier.kind == Kind::collective && earlier.event == prepared.event)
           prepared.collective = earlier.collective;
     } else {
-      prepared.check = command->body_as_CheckFinite();
+      prepareCheck(prepared, command->body_as_CheckFinite());
     }
     commands.push_back(prepared);
   }
@@ -138,7 +176,7 @@ void Executor::prepare(const Program *program, const Commands *list, const scrim
 
 Result<const CheckFinite *> Executor::run() {
   failed = nullptr;
-  Status status = run(0, commands.size(), 0);
+  Status status = isApart ? runApart() : run(0, commands.size(), 0);
   // A check that ended the list has left out waits.
   if (!status.failed() && failed)
     status = communicator.waitAll();
@@ -147,18 +185,111 @@ Result<const CheckFinite *> Executor::run() {
   return failed;
 }
 
+/// The device looks at what checks look at: all commands run, and the host learns afterwards.
+Status Executor::runApart() {
+  found = {};
+  Status status = device.upload(device.checkResultAddress(), &found, sizeof(found));
+  if (!status.failed())
+    status = stage();
+  if (!status.failed())
+    status = walkOrReplay();
+  if (!status.failed())
+    status = device.synchronize();
+  if (!status.failed())
+    status = device.download(&found, device.checkResultAddress(), sizeof(found));
+  if (!status.failed() && found.number)
+    failed = checks[static_cast<size_t>(found.number) - 1];
+  return status;
+}
+
+/// The first run is not recorded: in it the library chooses how it computes.
+Status Executor::walkOrReplay() {
+  bool isWatched = trace || !measured.empty();
+  bool records = device.canRecord() && (communicator.size() == 1 || communicator.canRecord());
+  if (isWatched || !records || (!record && runs++ == 0))
+    return run(0, commands.size(), 0);
+  if (!record) {
+    Status status = device.startRecording();
+    if (!status.failed())
+      status = run(0, commands.size(), 0);
+    Result<int> recorded = device.stopRecording(); // also after a failure, to be done with it
+    if (status.failed() || recorded.failed())
+      return status.failed() ? status : recorded.status();
+    record = *recorded;
+  }
+  return device.replay(*record);
+}
+
+Status Executor::stage() {
+  if (!isStaged) {
+    int64_t most = 1;
+    for (const Command &command : commands)
+      if (command.kind == Kind::repeat)
+        most = std::max(most, command.units);
+    Result<char *> numbers = device.allocateHost(static_cast<uint64_t>(most) * sizeof(int64_t));
+    if (numbers.failed())
+      return numbers.status();
+    iterations = reinterpret_cast<int64_t *>(*numbers);
+    std::iota(iterations, iterations + most, 0);
+  }
+  Status status = stage(0, commands.size(), 1);
+  isStaged = true;
+  return status;
+}
+
+Status Executor::stage(size_t first, size_t last, int64_t iterations) {
+  for (size_t i = first; i < last; ++i) {
+    Command &command = commands[i];
+    if (command.kind == Kind::repeat) {
+      if (Status status = stage(i + 1, command.end, command.units); status.failed())
+        return status;
+      i = command.end - 1;
+    }
+    if (command.kind != Kind::fill)
+      continue;
+    uint64_t bytes = lengths[command.firstPointer];
+    if (!isStaged) {
+      Result<char *> memory = device.allocateHost(bytes * static_cast<uint64_t>(iterations));
+      if (memory.failed())
+        return memory.status();
+      command.staged = *memory;
+    }
+    for (int64_t k = 0; k < iterations; ++k)
+      source->read(command.input, command.firstPlace + k * command.units, command.units,
+                   command.staged + k * static_cast<int64_t>(bytes));
+  }
+  return Status::ok();
+}
+
 /// Starts a collective or waits for one.
 Status Executor::communicate(const Command &command) {
   if (command.kind == Kind::wait)
     return communicator.wait(started[command.event]);
   CollectiveCall call = command.collective;
-  call.source = pointers[command.firstPointer];
-  call.target = pointers[command.firstPointer + 1];
+  call.source = device.forCommunicator(pointers[command.firstPointer]);
+  call.target = device.forCommunicator(pointers[command.firstPointer + 1]);
   return communicator.start(call, started[command.event]);
 }
 
 /// Where ranks may see different values, what one of them finds stops all.
-Status Executor::check(const CheckFinite *check) {
+Status Executor::check(const Command &command) {
+  const CheckFinite *check = command.check;
+  if (isApart) {
+    Status status = device.launch(command.launch);
+    if (status.failed() || check->agreed() || communicator.size() == 1)
+      return status;
+    CollectiveCall largest;
+    largest.kind = CollectiveKind::all_reduce_max;
+    largest.dtype = largest.wire = DType::i64;
+    largest.elements = 1;
+    largest.source = largest.target = device.forCommunicator(device.checkResultAddress());
+    largest.name = textOf(check->name());
+    largest.isCounted = false;
+    Communicator::Handle handle;
+    if (status = communicator.start(largest, handle); status.failed())
+      return status;
+    return communicator.wait(handle);
+  }
   int64_t bad = !std::isfinite(checked(check));
   if (!check->agreed())
     if (Status status = communicator.agree(bad); status.failed())
@@ -173,10 +304,8 @@ Status Executor::compute(const Command &command) {
   if (command.kind == Kind::launch)
     return device.launch(command.launch);
   if (command.kind == Kind::call)
-    device.call(*command.function, command.arguments);
-  else
-    device.copy(pointers[command.firstPointer], pointers[command.firstPointer + 1], command.units);
-  return Status::ok();
+    return device.call(*command.function, command.arguments);
+  return device.copy(pointers[command.firstPointer], pointers[command.firstPointer + 1], command.units);
 }
 
 void Executor::startProfile() { measured.resize(commands.size()); }
@@ -246,9 +375,15 @@ Status Executor::run(size_t first, size_t last, int64_t iteration) {
         status = communicator.progress();
       break;
     case Kind::fill:
-      source->read(command.input, command.firstPlace + iteration * command.units, command.units,
-                   pointers[command.firstPointer]);
-      status = communicator.progress();
+      if (isApart)
+        status = device.upload(pointers[command.firstPointer],
+                               command.staged + iteration * static_cast<int64_t>(lengths[command.firstPointer]),
+                               static_cast<int64_t>(lengths[command.firstPointer]));
+      else
+        source->read(command.input, command.firstPlace + iteration * command.units, command.units,
+                     pointers[command.firstPointer]);
+      if (!status.failed())
+        status = communicator.progress();
       break;
     case Kind::collective:
     case Kind::wait:
@@ -257,18 +392,20 @@ Status Executor::run(size_t first, size_t last, int64_t iteration) {
         trace->relate(span, started[command.event]);
       break;
     case Kind::check:
-      status = check(command.check);
+      status = check(command);
       break;
     case Kind::repeat:
       status = repeat(i);
       i = command.end - 1;
       break;
     case Kind::conditional:
-      // The commands that it holds come next.
-      if (!*pointers[command.firstPointer])
+      // The commands that it holds come next; on a device their launches look themselves.
+      if (!isApart && !*pointers[command.firstPointer])
         i = command.end - 1;
       break;
     }
+    if (!status.failed() && isApart && (trace || !measured.empty()))
+      status = device.synchronize();
     if (trace)
       trace->close(span);
     if (status.failed())
@@ -287,9 +424,13 @@ Status Executor::repeat(size_t index) {
   Status status;
   int64_t done = 0;
   for (; done < command.units && !failed && !status.failed(); ++done) {
-    memcpy(pointers[command.firstPointer], &done, sizeof(done));
+    if (isApart)
+      status = device.upload(pointers[command.firstPointer], iterations + done, sizeof(done));
+    else
+      memcpy(pointers[command.firstPointer], &done, sizeof(done));
     TraceSpan span(trace, "iteration", "iteration", done);
-    status = run(index + 1, command.end, done);
+    if (!status.failed())
+      status = run(index + 1, command.end, done);
     move(command, 1);
   }
   move(command, -done);
@@ -301,11 +442,19 @@ void Executor::move(const Command &repeat, int64_t iterations) {
     pointers[moves[m].pointer] += moves[m].stride * iterations;
 }
 
-double Executor::output(const Output *output) const {
-  return loadElement(output->dtype(), arena + output->offset(), 0);
+Result<double> Executor::output(const Output *output) const {
+  char element[sizeof(double)];
+  const char *place = arena + output->offset();
+  if (!isApart)
+    return loadElement(output->dtype(), place, 0);
+  if (Status status = device.download(element, place, elementBytes(output->dtype())); status.failed())
+    return status;
+  return loadElement(output->dtype(), element, 0);
 }
 
 double Executor::checked(const CheckFinite *check) const {
+  if (isApart)
+    return check == failed ? found.value : 0;
   return loadElement(check->dtype(), arena + check->offset(), 0);
 }
 

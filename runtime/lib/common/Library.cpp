@@ -1,37 +1,8 @@
-// The registry of library functions.
+// What every library call is given.
 #include "scrimp/runtime/Library.h"
 #include "scrimp/runtime/Program.h"
-#include <cblas.h>
 
 namespace scrimp::runtime {
-
-template <typename Visit> static void forEachFunction(Visit visit) {
-  visit(gemmFunction);
-  visit(linearFunction);
-  for (const LibraryFunction &function : conv2dFunctions)
-    visit(function);
-  for (const LibraryFunction &function : attentionFunctions)
-    visit(function);
-}
-
-const LibraryFunction *findLibraryFunction(std::string_view name) {
-  const LibraryFunction *found = nullptr;
-  forEachFunction([&](const LibraryFunction &function) {
-    if (function.name == name)
-      found = &function;
-  });
-  return found;
-}
-
-std::string libraryFunctionNames() {
-  std::string names;
-  forEachFunction([&](const LibraryFunction &function) {
-    if (!names.empty())
-      names += ", ";
-    names += function.name;
-  });
-  return names;
-}
 
 bool usesBf16Dot(const program::Program *program) {
   for (const flatbuffers::String *feature : items(program->cpu_features()))
@@ -51,7 +22,5 @@ void setScalarArguments(LibraryArguments &arguments, const program::Call &call, 
   arguments.workers = program.workers();
   arguments.bf16Dot = usesBf16Dot(&program);
 }
-
-void initializeLibrary() { openblas_set_num_threads(1); }
 
 } // namespace scrimp::runtime

@@ -295,7 +295,7 @@ static Status matchTensors(const TensorSet &source, const std::vector<NamedTenso
   return Status::ok();
 }
 
-Status loadCheckpoint(const program::Program *program, const CheckpointOnDisk &checkpoint, int rank, char *arena,
+Status loadCheckpoint(const program::Program *program, const CheckpointOnDisk &checkpoint, int rank, ArenaRef arena,
                       CarriedTensors &carried) {
   if (Status status = checkpoint.checkFiles(rank, static_cast<int>(program->world())); status.failed())
     return status;
@@ -318,13 +318,16 @@ Status loadCheckpoint(const program::Program *program, const CheckpointOnDisk &c
   for (Opened &each : opened)
     for (const NamedTensor &named : each.expected) {
       TensorPart part = partOf(named.tensor, rank);
-      char *target = arena + part.offset;
+      HostBytes memory(arena, part.offset, part.count * elementBytes(named.tensor->dtype()));
+      char *target = memory.data();
       auto read = [&](const TensorSet::Piece &piece) {
         Status status = readPiece(piece, named, target);
         target += piece.count * elementBytes(named.tensor->dtype());
         return status;
       };
       if (Status status = each.source.forEachPiece(named.name, part.begin, part.count, read); status.failed())
+        return status;
+      if (Status status = memory.store(); status.failed())
         return status;
     }
   return Status::ok();

@@ -1,6 +1,5 @@
 // Everything before the first step.
 #include "Trainer.h"
-#include "scrimp/runtime/BlasCheck.h"
 #include "scrimp/runtime/MemoryLimit.h"
 #include "scrimp/runtime/Weights.h"
 #include <cmath>
@@ -222,21 +221,21 @@ Status Trainer::allocate() {
     return status;
   if (Status status = checkMemoryLimits(program, communicator.bufferBytes()); status.failed())
     return status;
-  initializeLibrary();
-  if (Status status = checkBlas(program); status.failed())
-    return status;
   pool.emplace(options.threads);
   Result<std::unique_ptr<Device>> opened = openDevice(program, *pool);
   if (opened.failed())
     return opened.status();
   device = std::move(*opened);
-  if (Status status = arena.allocate(program->arena_bytes(), program->alignment()); status.failed())
+  if (Status status = device->checkLibrary(program); status.failed())
     return status;
+  Result<char *> base = device->allocate(program->arena_bytes(), program->alignment());
+  if (base.failed())
+    return base.status();
+  arena.emplace(*base, &*device);
   InitialTensors which = checkpoint                 ? InitialTensors::constants
                          : options.initFrom.empty() ? InitialTensors::all
                                                     : InitialTensors::statesAndConstants;
-  if (Status status =
-          initializeTensors(program, image.weightsPath, which, options.seed, ranks.rank(), arena.base(), *pool);
+  if (Status status = initializeTensors(program, image.weightsPath, which, options.seed, ranks.rank(), *arena, *pool);
       status.failed())
     return status;
   Result<CarriedTensors> inTrailer = CarriedTensors::inTrailer(program, image.weightsPath);
@@ -244,29 +243,30 @@ Status Trainer::allocate() {
     return inTrailer.status();
   carried = std::move(*inTrailer);
   if (checkpoint)
-    if (Status status = loadCheckpoint(program, *checkpoint, ranks.rank(), arena.base(), carried); status.failed())
+    if (Status status = loadCheckpoint(program, *checkpoint, ranks.rank(), *arena, carried); status.failed())
       return Status::error("--resume: %s", status.message().c_str());
   if (!options.initFrom.empty())
-    if (Status status =
-            initializeFrom(program, options.initFrom, options.initRename, ranks.rank(), arena.base(), carried);
+    if (Status status = initializeFrom(program, options.initFrom, options.initRename, ranks.rank(), *arena, carried);
         status.failed())
       return status;
-  if (Status status = data->fillFixed(arena.base()); status.failed())
+  if (Status status = data->fillFixed(*arena); status.failed())
     return Status::error("--data: %s", status.message().c_str());
 
   const Graph *train = findGraph(program, "train");
-  batch.emplace(*data, "--data", [this](int64_t place) { return sampleIn(place); });
-  trainGraph.emplace(program, train, image.kernels, arena.base(), *device, communicator, &*batch);
+  batch.emplace(*data, "--data", *arena, [this](int64_t place) { return sampleIn(place); });
+  trainGraph.emplace(program, train, image.kernels, arena->base, *device, communicator, &*batch);
   lossOutput = findOutput(train, "loss");
   normOutput = findOutput(train, "grad_norm");
   updatesWait = train->updates_wait();
-  noteFiniteWeights();
+  if (Status status = noteFiniteWeights(); status.failed())
+    return status;
   if (evalData) {
-    evalBatch.emplace(*evalData, "--eval-data", [this](int64_t place) { return evalSampleIn(place); });
-    evalGraph.emplace(program, evalProgram, image.kernels, arena.base(), *device, communicator, &*evalBatch);
+    evalBatch.emplace(*evalData, "--eval-data", *arena, [this](int64_t place) { return evalSampleIn(place); });
+    evalGraph.emplace(program, evalProgram, image.kernels, arena->base, *device, communicator, &*evalBatch);
   }
   for (const Scalar *scalar : items(program->scalars()))
-    scalars.push_back({scalarIndex(textOf(scalar->name())), scalar->dtype(), arena.base() + scalar->offset()});
+    scalars.push_back({scalarIndex(textOf(scalar->name())), scalar->dtype(),
+                       HostBytes(*arena, scalar->offset(), elementBytes(scalar->dtype()))});
 
   return Status::ok();
 }

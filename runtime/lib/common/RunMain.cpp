@@ -1,6 +1,5 @@
 // runMain: the one place where errors become text on stderr and an exit status.
 #include "Trainer.h"
-#include "scrimp/runtime/BlasCheck.h"
 #include "scrimp/runtime/Hash.h"
 #include "scrimp/runtime/Launch.h"
 #include <csignal>
@@ -32,15 +31,14 @@ static Status checkWorld(const program::Program *program, Ranks &ranks, const st
 }
 
 static Status verifyProducts(const program::Program *program, const Options &options, bool isFirst) {
-  initializeLibrary();
-  if (Status status = checkBlas(program); status.failed())
-    return status;
   ThreadPool pool(options.threads);
-  Arena arena;
-  if (Status status = arena.allocate(program->arena_bytes(), program->alignment()); status.failed())
-    return status;
+  Result<std::unique_ptr<Device>> device = openDevice(program, pool);
+  if (device.failed())
+    return device.status();
   std::string summary;
-  Status status = verifyLibraryCalls(program, arena.base(), pool, summary);
+  Status status = (*device)->checkLibrary(program);
+  if (!status.failed())
+    status = (*device)->verifyLibrary(program, summary);
   if (!status.failed() && isFirst)
     printf("%s\n", summary.c_str());
   return status;

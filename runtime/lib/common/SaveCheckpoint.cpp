@@ -18,9 +18,9 @@ using nlohmann::json;
 /// Writes what `rank` has of one of the files: of a tensor that is shared out its part, of others, where it is the
 /// first, the whole. `carried`, if any, comes after them.
 static Result<FileDigest> writeTensors(const std::string &path, const std::vector<NamedTensor> &tensors, int rank,
-                                       const char *arena, const CarriedTensors *carried) {
+                                       ArenaRef arena, const CarriedTensors *carried) {
   SafetensorsWriter file;
-  std::vector<std::pair<const char *, uint64_t>> spans;
+  std::vector<std::pair<uint64_t, int64_t>> spans;
   for (const NamedTensor &named : tensors) {
     const program::Tensor *tensor = named.tensor;
     TensorPart part = partOf(tensor, rank);
@@ -28,7 +28,7 @@ static Result<FileDigest> writeTensors(const std::string &path, const std::vecto
     if (isShared ? part.count == 0 : rank != 0)
       continue;
     file.add(named.name, fileTypeOf(tensor->dtype()), isShared ? std::vector{part.count} : shapeOf(tensor));
-    spans.emplace_back(arena + part.offset, part.count * elementBytes(tensor->dtype()));
+    spans.emplace_back(part.offset, part.count * elementBytes(tensor->dtype()));
   }
   static const std::map<std::string, CarriedTensors::Place> none;
   const auto &places = carried ? carried->byName() : none;
@@ -36,9 +36,13 @@ static Result<FileDigest> writeTensors(const std::string &path, const std::vecto
     file.add(name, place.tensor.type, place.tensor.shape);
   if (Status status = file.create(path); status.failed())
     return status;
-  for (auto [data, bytes] : spans)
-    if (Status status = file.write(data, bytes); status.failed())
+  for (auto [offset, bytes] : spans) {
+    HostBytes memory(arena, offset, bytes);
+    if (Status status = memory.load(); status.failed())
       return status;
+    if (Status status = file.write(memory.data(), static_cast<uint64_t>(bytes)); status.failed())
+      return status;
+  }
   std::vector<char> buffer(places.empty() ? 0 : ioBufferBytes);
   for (const auto &[name, place] : places) {
     auto bytes = static_cast<uint64_t>(place.tensor.elements() * fileTypeBytes(place.tensor.type));
@@ -123,7 +127,7 @@ public:
   }
 
   /// Writes the files that are this rank's; afterwards the first rank knows those of all.
-  Status writeFiles(const char *arena, const CarriedTensors &carried);
+  Status writeFiles(ArenaRef arena, const CarriedTensors &carried);
   /// The first rank: what makes a checkpoint of them.
   Status writeIndex() const;
 
@@ -139,7 +143,7 @@ private:
 
 } // namespace
 
-Status Saving::writeFiles(const char *arena, const CarriedTensors &carried) {
+Status Saving::writeFiles(ArenaRef arena, const CarriedTensors &carried) {
   FileDigest mine[2];
   Status status;
   auto rank = static_cast<size_t>(ranks.rank());
@@ -286,7 +290,7 @@ static Status tidyUp(const std::string &folder, const std::string &name, int64_t
   return syncDirectory(folder);
 }
 
-Status saveCheckpoint(const program::Program *program, const char *arena, const CarriedTensors &carried,
+Status saveCheckpoint(const program::Program *program, ArenaRef arena, const CarriedTensors &carried,
                       const RunState &state, const std::string &folder, int64_t keep, Ranks &ranks) {
   std::string name = format("step-%06lld", (long long)state.step);
   std::string temporary = folder + "/.tmp-" + name;

@@ -69,9 +69,14 @@ ScalarInputs Trainer::scalarInputs(int64_t step, int64_t t, int64_t validSamples
   return inputs;
 }
 
-void Trainer::writeScalars(const ScalarInputs &inputs) {
-  for (const PreparedScalar &scalar : scalars)
-    writeScalar(scalar.index, scalar.type, scalar.target, inputs);
+Status Trainer::writeScalars(const ScalarInputs &inputs) {
+  Status status;
+  for (PreparedScalar &scalar : scalars) {
+    writeScalar(scalar.index, scalar.type, scalar.target.data(), inputs);
+    if (!status.failed())
+      status = scalar.target.store();
+  }
+  return status;
 }
 
 /// A place without a sample of its own holds another's valid values; the graph leaves it out (valid_samples).
@@ -81,9 +86,9 @@ int64_t Trainer::sampleIn(int64_t place) const {
 
 /// An output of a graph that has run, the same on all ranks.
 Result<double> Trainer::valueOf(const Executor &graph, const Output *output) {
-  double value = graph.output(output);
-  if (output->partial())
-    return ranks.sum(value);
+  Result<double> value = graph.output(output);
+  if (!value.failed() && output->partial())
+    return ranks.sum(*value);
   return value;
 }
 
@@ -93,7 +98,8 @@ Result<double> Trainer::valueOf(const Executor &graph, const Output *output) {
 Status Trainer::trainStep(StepReport &report) {
   int64_t step = state.step + 1;
   ScalarInputs inputs = scalarInputs(step, state.updates + 1, share.count);
-  writeScalars(inputs);
+  if (Status written = writeScalars(inputs); written.failed())
+    return written;
   Traffic before = communicator.traffic();
   Result<const CheckFinite *> ran = trainGraph->run();
   if (ran.failed())
@@ -161,7 +167,7 @@ Status Trainer::save() {
     return status;
   if (options.saveFolder.empty())
     return Status::ok();
-  Status saved = saveCheckpoint(program, arena.base(), carried, state, options.saveFolder, options.keep, ranks);
+  Status saved = saveCheckpoint(program, *arena, carried, state, options.saveFolder, options.keep, ranks);
   if (saved.failed())
     return Status::error("--save: %s", saved.message().c_str());
   savedStep = state.step;
@@ -206,7 +212,7 @@ Status Trainer::run() {
     batchStart = now();
     if (!pending.failed() && !isLast && !(state.step > firstStep && SignalGuard::raised())) {
       TraceSpan data(tracing, "data", "batch");
-      pending = batch->fill(arena.base());
+      pending = batch->fill();
     }
     Result<int> agreed = agree();
     if (agreed.failed())

@@ -4,7 +4,6 @@
 
 #include "Batch.h"
 #include "Ranks.h"
-#include "scrimp/runtime/Arena.h"
 #include "scrimp/runtime/Checkpoint.h"
 #include "scrimp/runtime/Metrics.h"
 #include "scrimp/runtime/Options.h"
@@ -33,7 +32,7 @@ private:
   struct PreparedScalar {
     int index;
     DType type;
-    char *target;
+    HostBytes target;
   };
 
   Status openInputs();
@@ -72,15 +71,15 @@ private:
   Result<double> valueOf(const Executor &graph, const program::Output *output);
   Status nonFiniteGradient(const program::CheckFinite *check, double loss, int64_t step);
   Status overflowedGradient(const program::CheckFinite *check, double loss, int64_t step);
-  const char *findNonFiniteIn(const program::Tensor *tensor, bool nanOnly = false) const;
-  void noteFiniteWeights();
+  Result<const char *> findNonFiniteIn(const program::Tensor *tensor, bool nanOnly = false) const;
+  Status noteFiniteWeights();
   /// Whether the weights that were finite before the first step still are.
   Status checkWeights() const;
 
   void warn(const std::string &text);
   Status summarise(double seconds, int64_t steps, int64_t samples);
   ScalarInputs scalarInputs(int64_t step, int64_t t, int64_t validSamples) const;
-  void writeScalars(const ScalarInputs &inputs);
+  Status writeScalars(const ScalarInputs &inputs);
 
   const ProgramImage &image;
   const program::Program *program;
@@ -108,10 +107,10 @@ private:
   std::optional<Batch> batch, evalBatch;
   int64_t evalFirst = 0, evalFilled = 0,
           evalOwn = 0; // of evalBatch: its first sample, samples of all, and of this rank
-  Arena arena;
   CarriedTensors carried;
   std::optional<ThreadPool> pool;
   std::unique_ptr<Device> device;
+  std::optional<ArenaRef> arena;
   std::optional<Executor> trainGraph, evalGraph;
   const program::Output *lossOutput = nullptr, *normOutput = nullptr;
   const program::Graph *evalProgram = nullptr;

@@ -39,7 +39,7 @@ static bool isWeight(const Tensor *tensor) {
 }
 
 Status initializeTensors(const Program *program, const char *weightsPath, InitialTensors which, uint64_t seed, int rank,
-                         char *arena, ThreadPool &pool) {
+                         ArenaRef arena, ThreadPool &pool) {
   std::optional<File> trailer;
   uint64_t trailerStart = 0;
   for (const Tensor *tensor : items(program->tensors())) {
@@ -47,10 +47,14 @@ Status initializeTensors(const Program *program, const char *weightsPath, Initia
         (which == InitialTensors::constants && tensor->role() != TensorRole::constant))
       continue;
     TensorPart part = partOf(tensor, rank);
-    char *target = arena + part.offset;
+    // Memory of a device is as it was allocated.
+    if (tensor->init() == InitKind::zeros && !arena.isHost())
+      continue;
     DType type = tensor->dtype();
     int64_t each = elementBytes(type), end = part.begin + part.count;
     auto bytes = static_cast<uint64_t>(part.count * each);
+    HostBytes memory(arena, part.offset, part.count * each);
+    char *target = memory.data();
     auto fill = [&](double value) {
       auto body = [&](int64_t begin, int64_t end, int) {
         for (int64_t i = begin; i < end; ++i)
@@ -100,6 +104,8 @@ Status initializeTensors(const Program *program, const char *weightsPath, Initia
         return status;
       break;
     }
+    if (Status status = memory.store(); status.failed())
+      return status;
   }
   return Status::ok();
 }
@@ -213,7 +219,7 @@ static Result<std::vector<TensorSet>> openSets(std::string path, int rank, int r
 }
 
 Status initializeFrom(const Program *program, const std::string &path, const PrefixRename &rename, int rank,
-                      char *arena, CarriedTensors &carried) {
+                      ArenaRef arena, CarriedTensors &carried) {
   Result<std::vector<TensorSet>> sets = openSets(path, rank, static_cast<int>(program->world()));
   if (sets.failed())
     return Status::error("--init-from: %s", sets.status().message().c_str());
@@ -290,7 +296,8 @@ Status initializeFrom(const Program *program, const std::string &path, const Pre
                            fileTypeName(entry.type), entry.shapeText().c_str(), path.c_str(),
                            dtypeName(tensor->dtype()), shapeText(tensor->shape()).c_str());
     TensorPart part = partOf(tensor, rank);
-    char *target = arena + part.offset;
+    HostBytes memory(arena, part.offset, part.count * elementBytes(tensor->dtype()));
+    char *target = memory.data();
     auto read = [&, tensor = tensor](const TensorSet::Piece &piece) {
       Status status = readElements(piece.file, piece.stored, piece.first, piece.count, tensor->dtype(), target, buffer);
       target += piece.count * elementBytes(tensor->dtype());
@@ -298,6 +305,8 @@ Status initializeFrom(const Program *program, const std::string &path, const Pre
     };
     if (Status status = found.set->forEachPiece(found.name, part.begin, part.count, read); status.failed())
       return Status::error("--init-from: tensor '%s' of %s", name.c_str(), status.message().c_str());
+    if (Status status = memory.store(); status.failed())
+      return status;
   }
   return Status::ok();
 }

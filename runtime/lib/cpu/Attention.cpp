@@ -1,5 +1,5 @@
 // The library functions "attention", "attention_grad" and "attention_mask_grad": scaled dot-product attention.
-#include "ArgumentCheck.h"
+#include "../common/ArgumentCheck.h"
 #include "AttentionScores.h"
 
 namespace scrimp::runtime {

@@ -1,6 +1,6 @@
 // The library functions "conv2d", "conv2d_input_grad", "conv2d_weight_grad": im2col and one single-threaded GEMM per
 // block, cut as workspace.h says (cutConv2d). Every sum has an order given by the shape.
-#include "ArgumentCheck.h"
+#include "../common/ArgumentCheck.h"
 #include "Blas.h"
 #include "Im2Col.h"
 #include "PanelGemm.h"

@@ -1,6 +1,7 @@
-// Kernels and calls on the threads of the pool, and the choice of a device.
+// Kernels and calls on the threads of the pool.
+#include "scrimp/runtime/Arena.h"
+#include "scrimp/runtime/BlasCheck.h"
 #include "scrimp/runtime/Device.h"
-#include "scrimp/runtime/Program.h"
 #include <cstring>
 
 namespace scrimp::runtime {
@@ -12,39 +13,59 @@ public:
 
   const char *name() const override { return "cpu"; }
 
+  bool sharesMemory() const override { return true; }
+  Result<char *> allocate(uint64_t bytes, uint64_t alignment) override {
+    if (Status status = arenas.emplace_back(std::make_unique<Arena>())->allocate(bytes, alignment); status.failed())
+      return status;
+    return arenas.back()->base();
+  }
+  Result<char *> allocateHost(uint64_t bytes) override {
+    constexpr uint64_t line = 64;
+    return allocate((bytes + line - 1) / line * line, line);
+  }
+  Status upload(char *target, const void *source, int64_t bytes) override {
+    memcpy(target, source, static_cast<size_t>(bytes));
+    return Status::ok();
+  }
+  Status download(void *target, const char *source, int64_t bytes) override {
+    memcpy(target, source, static_cast<size_t>(bytes));
+    return Status::ok();
+  }
+
+  Status checkLibrary(const program::Program *program) override {
+    initializeLibrary();
+    return checkBlas(program);
+  }
+  Status verifyLibrary(const program::Program *program, std::string &summary) override {
+    Arena arena;
+    if (Status status = arena.allocate(program->arena_bytes(), program->alignment()); status.failed())
+      return status;
+    return verifyLibraryCalls(program, arena.base(), pool, summary);
+  }
+
   Status launch(const LaunchCall &call) override {
     auto body = [&](int64_t begin, int64_t end, int) { call.kernel(call.buffers.data(), begin, end); };
     pool.parallelFor(call.units, call.grain, body);
     return Status::ok();
   }
-  void call(const LibraryFunction &function, const LibraryArguments &arguments) override {
+  Status call(const LibraryFunction &function, const LibraryArguments &arguments) override {
     function.run(arguments, pool);
+    return Status::ok();
   }
-  void copy(char *target, const char *source, int64_t bytes) override {
+  Status copy(char *target, const char *source, int64_t bytes) override {
     auto body = [&](int64_t begin, int64_t end, int) {
       memcpy(target + begin, source + begin, static_cast<size_t>(end - begin));
     };
     pool.parallelFor(bytes, 1 << 18, body);
+    return Status::ok();
   }
 
 private:
   ThreadPool &pool;
+  std::vector<std::unique_ptr<Arena>> arenas;
 };
 } // namespace
 
 std::unique_ptr<Device> makeCpuDevice(ThreadPool &pool) { return std::make_unique<CpuDevice>(pool); }
-
-Result<std::unique_ptr<Device>> openDevice(const program::Program *program, ThreadPool &pool) {
-  switch (program->target()) {
-  case program::Target::cpu:
-    return makeCpuDevice(pool);
-  case program::Target::emulated:
-    return makeEmulatedDevice(pool);
-  case program::Target::cuda:
-    break;
-  }
-  return Status::error("this program is for %s, which this runtime cannot run",
-                       program::EnumNameTarget(program->target()));
-}
 
 } // namespace scrimp::runtime

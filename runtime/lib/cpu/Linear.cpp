@@ -1,34 +1,10 @@
 // The library function "linear": a matrix product with what follows it done to its sums before they are rounded. A
 // processor plays the library of a device: each epilogue is one pass over the rows of a tile.
-#include "ArgumentCheck.h"
+#include "../common/LinearArguments.h"
 #include "GemmTiles.h"
 #include <cmath>
 
 namespace scrimp::runtime {
-
-static LinearCall callOf(const LibraryArguments &arguments) {
-  LinearCall call;
-  memcpy(&call, arguments.ints.data(), sizeof(call));
-  return call;
-}
-
-namespace {
-/// Where each buffer is in the call; -1: not there.
-struct Places {
-  int addend = -1, bias = -1, read = -1, result, kept = -1, sums = -1, workspace = -1, count = 2;
-
-  Places(const LinearCall &s, bool isNarrow) {
-    auto take = [&](bool isThere) { return isThere ? count++ : -1; };
-    addend = take(s.addend == ownAddend);
-    bias = take(s.bias);
-    read = take(s.epilogue == geluGradEpilogue);
-    result = count++;
-    kept = take(s.epilogue == geluKeepingEpilogue);
-    sums = take(s.sums != noSums);
-    workspace = take(isNarrow);
-  }
-};
-} // namespace
 
 static constexpr double kGeluScale = 0.7978845608028654, kGeluCube = 0.044715;
 
@@ -82,9 +58,9 @@ static void sumOperand(const char *operand, DType type, bool kIsInner, int64_t l
 }
 
 template <typename T> static void runTyped(const LibraryArguments &arguments, ThreadPool &pool) {
-  LinearCall s = callOf(arguments);
+  LinearCall s = linearCallOf(arguments);
   bool narrow = isNarrow(arguments.typeOf(0));
-  Places at(s, narrow);
+  LinearPlaces at(s, narrow);
   auto buffer = [&](int place) { return place < 0 ? nullptr : arguments.buffers[static_cast<size_t>(place)]; };
   DType operands = arguments.typeOf(0), result = arguments.typeOf(static_cast<size_t>(at.result));
   GemmBuffers buffers{buffer(0),
@@ -115,56 +91,6 @@ static void run(const LibraryArguments &arguments, ThreadPool &pool) {
     runTyped<double>(arguments, pool);
 }
 
-static Status verify(const LibraryArguments &arguments) {
-  ArgumentCheck check("linear", arguments);
-  check.floatType();
-  if (arguments.ints.size() != linearCallInts)
-    check.counts(arguments.buffers.size(), linearCallInts, 0);
-  static constexpr const char *names[] = {"m", "n", "k", "transA", "transB", "addend", "bias", "epilogue", "sums"};
-  static constexpr int64_t most[] = {maxExtent,     maxExtent, maxExtent,        1,      1,
-                                     addendInPlace, 1,         geluGradEpilogue, sumsOfB};
-  for (size_t i = 0; i < linearCallInts; ++i)
-    check.range(i, names[i], 0, most[i]);
-  if (check.failed())
-    return check.take();
-  LinearCall s = callOf(arguments);
-  bool narrow = isNarrow(arguments.typeOf(0));
-  Places at(s, narrow);
-  check.counts(static_cast<size_t>(at.count), linearCallInts, 0);
-  if (check.failed())
-    return check.take();
-  for (int i = 0; i < at.count - narrow; ++i)
-    check.storedType(static_cast<size_t>(i));
-  DType operands = arguments.typeOf(0), result = arguments.typeOf(static_cast<size_t>(at.result));
-  if (operands != arguments.typeOf(1))
-    check.fail("A and B differ in type");
-  if (result != operands && result != arguments.dtype)
-    check.fail("Y has neither the operands' type nor that of the sums");
-  for (int place : {at.addend, at.bias, at.read, at.kept, at.sums})
-    if (place >= 0 && arguments.typeOf(static_cast<size_t>(place)) != result)
-      check.fail("what it adds, reads and keeps beside the operands has Y's type");
-  if (s.sums != noSums && (s.bias || s.epilogue != noEpilogue || result != arguments.dtype))
-    check.fail("sums of an operand go with neither a bias, nor an epilogue, nor a rounded Y");
-  if ((at.read >= 0 || at.kept >= 0) && s.n % epilogueColumns != 0)
-    check.fail("an epilogue that reads or keeps a matrix needs an n that 8 divides");
-  auto buffer = [&](int place, const char *what, std::initializer_list<int64_t> extents) {
-    if (place >= 0)
-      check.buffer(static_cast<size_t>(place), what, extents,
-                   elementBytes(arguments.typeOf(static_cast<size_t>(place))));
-  };
-  buffer(0, "A", {s.m, s.k});
-  buffer(1, "B", {s.k, s.n});
-  buffer(at.addend, "C", {s.m, s.n});
-  buffer(at.bias, "bias", {s.n});
-  buffer(at.read, "X", {s.m, s.n});
-  buffer(at.result, "Y", {s.m, s.n});
-  buffer(at.kept, "X'", {s.m, s.n});
-  buffer(at.sums, "sums", {s.sums == sumsOfA ? s.m : s.n});
-  if (at.workspace >= 0)
-    check.buffer(static_cast<size_t>(at.workspace), "workspace", {gemmSlotBytes(s.product()), arguments.workers}, 1);
-  return check.take();
-}
-
-const LibraryFunction linearFunction = {"linear", verify, run};
+const LibraryFunction linearFunction = {"linear", verifyLinear, run};
 
 } // namespace scrimp::runtime

@@ -6,11 +6,6 @@
 
 namespace scrimp::runtime {
 
-constexpr bool isNarrow(DType type) { return type == DType::bf16 || type == DType::f16; }
-
-/// The type that sums of products of `type` are kept in.
-constexpr DType sumType(DType type) { return isNarrow(type) ? DType::f32 : type; }
-
 /// to[i] = from[i], elements of `type`: bf16 or f16.
 void widenRow(DType type, const uint16_t *from, float *to, int64_t count);
 void narrowRow(DType type, const float *from, uint16_t *to, int64_t count);

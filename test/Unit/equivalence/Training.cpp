@@ -397,9 +397,19 @@ FailureOr<Learned> mlir::scrimp::execute(ModuleOp module, const std::string &opt
   if (verified.failed())
     return emitError(loc) << verified.status().message();
   const ::scrimp::program::Program *image = *verified;
-  rt::Arena arena;
-  if (rt::Status status = arena.allocate(image->arena_bytes(), image->alignment()); status.failed())
-    return emitError(loc) << status.message();
+  rt::ThreadPool pool(workers);
+  rt::Result<std::unique_ptr<rt::Device>> device = rt::openDevice(image, pool);
+  if (device.failed())
+    return emitError(loc) << device.status().message();
+  rt::Result<char *> arena = (*device)->allocate(image->arena_bytes(), image->alignment());
+  if (arena.failed())
+    return emitError(loc) << arena.status().message();
+  rt::Status copied; // of the first copy that failed
+  auto write = [&](uint64_t offset, ArrayRef<char> bytes) {
+    rt::Status status = (*device)->upload(*arena + offset, bytes.data(), bytes.size());
+    if (!copied.failed())
+      copied = status;
+  };
   // What lives across steps.
   auto train = module.lookupSymbol<func::FuncOp>("train");
   Learned first;
@@ -424,13 +434,9 @@ FailureOr<Learned> mlir::scrimp::execute(ModuleOp module, const std::string &opt
       first[stored.name] = HostTensor::get(stored.constant);
   for (const auto *tensor : rt::items(image->tensors()))
     if (auto found = first.find(tensor->name()->str()); found != first.end())
-      llvm::copy(encodeTensor(found->second), arena.base() + tensor->offset());
-  rt::ThreadPool pool(workers);
+      write(tensor->offset(), encodeTensor(found->second));
   const ::scrimp::program::Graph *graph = rt::findGraph(image, "train");
   std::unique_ptr<rt::Communicator> alone = rt::makeSelfCommunicator();
-  rt::Result<std::unique_ptr<rt::Device>> device = rt::openDevice(image, pool);
-  if (device.failed())
-    return emitError(loc) << device.status().message();
   /// Inputs of the step under way.
   struct Source : rt::BatchSource {
     llvm::StringMap<SmallVector<char, 0>> inputs;
@@ -442,7 +448,7 @@ FailureOr<Learned> mlir::scrimp::execute(ModuleOp module, const std::string &opt
     }
   } source;
   source.places = rt::placesPerRank(image);
-  rt::Executor executor(image, graph, functions.data(), arena.base(), **device, *alone, &source);
+  rt::Executor executor(image, graph, functions.data(), *arena, **device, *alone, &source);
   Learned learned;
   for (int step = 1; step <= steps; ++step) {
     llvm::StringMap<unsigned> inputs;
@@ -460,13 +466,13 @@ FailureOr<Learned> mlir::scrimp::execute(ModuleOp module, const std::string &opt
       if (input->streamed())
         source.inputs[input->name()->str()].assign(bytes.begin(), bytes.end());
       else
-        llvm::copy(bytes, arena.base() + input->offset());
+        write(input->offset(), bytes);
     }
     for (const auto *scalar : rt::items(image->scalars())) {
       HostTensor value = HostTensor::splat(RankedTensorType::get({}, typeOf(scalar->dtype(), context)),
                                            scalarValue(scalar->name()->str(), step, 0));
       value.roundToType();
-      llvm::copy(encodeTensor(value), arena.base() + scalar->offset());
+      write(scalar->offset(), encodeTensor(value));
     }
     auto check = executor.run();
     if (check.failed())
@@ -475,13 +481,20 @@ FailureOr<Learned> mlir::scrimp::execute(ModuleOp module, const std::string &opt
       return emitError(loc) << "step " << step << " met a number that is not finite";
     for (const auto *output : rt::items(graph->outputs())) {
       auto type = RankedTensorType::get({}, typeOf(output->dtype(), context));
-      learned[output->name()->str() + "@" + std::to_string(step)] = HostTensor::splat(type, executor.output(output));
+      rt::Result<double> value = executor.output(output);
+      if (value.failed())
+        return emitError(loc) << value.status().message();
+      learned[output->name()->str() + "@" + std::to_string(step)] = HostTensor::splat(type, *value);
     }
   }
   for (const auto *tensor : rt::items(image->tensors()))
-    if (tensor->role() != ::scrimp::program::TensorRole::constant)
-      learned[tensor->name()->str()] =
-          decodeTensor(tensorTypeOf(tensor, context), ArrayRef(arena.base() + tensor->offset(), rt::byteCount(tensor)));
+    if (tensor->role() != ::scrimp::program::TensorRole::constant) {
+      std::vector<char> bytes(rt::byteCount(tensor));
+      rt::Status status = (*device)->download(bytes.data(), *arena + tensor->offset(), bytes.size());
+      if (status.failed() || copied.failed())
+        return emitError(loc) << (status.failed() ? status : copied).message();
+      learned[tensor->name()->str()] = decodeTensor(tensorTypeOf(tensor, context), bytes);
+    }
   return learned;
 }
 

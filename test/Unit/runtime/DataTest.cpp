@@ -27,6 +27,9 @@ struct Inputs {
     }
     arena.assign(test.table.arena_bytes, 0x55);
   }
+  InputMemory memory() {
+    return [this](const Input *input) { return arena.data() + input->offset(); };
+  }
   Result<Dataset> open(const std::vector<std::string> &texts, int tokenBytes = 0) {
     std::vector<DataSpec> specs;
     for (const std::string &text : texts) {
@@ -76,8 +79,8 @@ TEST(Data, SamplesLandInTheirSlots) {
   auto data = in.open({"a=" + in.test.path("a.npy")});
   ASSERT_FALSE(data.failed()) << data.status().message();
   EXPECT_EQ(data->samples(), 3);
-  ASSERT_FALSE(data->fillSample(in.arena.data(), 0, 2).failed());
-  ASSERT_FALSE(data->fillSample(in.arena.data(), 1, 0).failed());
+  ASSERT_FALSE(data->fillSample(in.memory(), 0, 2).failed());
+  ASSERT_FALSE(data->fillSample(in.memory(), 1, 0).failed());
   EXPECT_EQ(in.values<float>(4), (std::vector<float>{5, 6, 1, 2}));
 }
 
@@ -91,7 +94,7 @@ TEST(Data, ABatchDimensionInsideIsScattered) {
   auto data = in.open({"a=" + in.test.path("a.npy")});
   ASSERT_FALSE(data.failed()) << data.status().message();
   for (int64_t slot = 0; slot < 4; ++slot)
-    ASSERT_FALSE(data->fillSample(in.arena.data(), slot, slot % 2).failed());
+    ASSERT_FALSE(data->fillSample(in.memory(), slot, slot % 2).failed());
   EXPECT_EQ(in.values<int64_t>(24),
             (std::vector<int64_t>{0, 1, 6, 7, 0, 1, 6, 7, 2, 3, 8, 9, 2, 3, 8, 9, 4, 5, 10, 11, 4, 5, 10, 11}));
 }
@@ -120,7 +123,7 @@ TEST(Data, EveryNpyTypeIsRead) {
     auto data = in.open({"a=" + in.test.path("a.npy")});
     ASSERT_FALSE(data.failed()) << data.status().message();
     for (int64_t slot = 0; slot < 2; ++slot)
-      ASSERT_FALSE(data->fillSample(in.arena.data(), slot, slot).failed());
+      ASSERT_FALSE(data->fillSample(in.memory(), slot, slot).failed());
     EXPECT_EQ(in.values<float>(2), (std::vector<float>{1, -2})) << descr;
   }
 }
@@ -130,7 +133,7 @@ TEST(Data, ValuesThatDoNotFitAreNamed) {
   writeBytes(in.test.path("a.npy"), npy("<i4", "2,", bytesOf<int32_t>({1, 300})));
   auto data = in.open({"a=" + in.test.path("a.npy")});
   ASSERT_FALSE(data.failed());
-  EXPECT_EQ(data->fillSample(in.arena.data(), 0, 1).message(),
+  EXPECT_EQ(data->fillSample(in.memory(), 0, 1).message(),
             "'" + in.test.path("a.npy") + "': element 1 is 300, which i8 does not hold exactly");
 }
 
@@ -145,7 +148,7 @@ TEST(Data, TokenWindows) {
     auto data = in.open(texts);
     ASSERT_FALSE(data.failed()) << data.status().message();
     EXPECT_EQ(data->samples(), 3);
-    ASSERT_FALSE(data->fillSample(in.arena.data(), 0, 2).failed());
+    ASSERT_FALSE(data->fillSample(in.memory(), 0, 2).failed());
     EXPECT_EQ(in.values<int64_t>(3), (std::vector<int64_t>{6, 7, 8}));
     EXPECT_EQ(in.values<int64_t>(3, 1), (std::vector<int64_t>{7, 8, 65535}));
   }
@@ -153,7 +156,7 @@ TEST(Data, TokenWindows) {
   writeBytes(in.test.path("t.u32.bin"), bytesOf(wide));
   auto data = in.open({"a,b=" + in.test.path("t.u32.bin")});
   ASSERT_FALSE(data.failed()) << data.status().message();
-  ASSERT_FALSE(data->fillSample(in.arena.data(), 0, 0).failed());
+  ASSERT_FALSE(data->fillSample(in.memory(), 0, 0).failed());
   EXPECT_EQ(in.values<int64_t>(3, 1), (std::vector<int64_t>{2, 3, 70000}));
 }
 
@@ -175,9 +178,9 @@ TEST(Data, LlmcHeadersAreRead) {
     auto data = in.open({"a,b=" + in.test.path("t.bin")});
     ASSERT_FALSE(data.failed()) << data.status().message();
     EXPECT_EQ(data->samples(), 2);
-    ASSERT_FALSE(data->fillSample(in.arena.data(), 0, 0).failed());
+    ASSERT_FALSE(data->fillSample(in.memory(), 0, 0).failed());
     EXPECT_EQ(in.values<int64_t>(3), (std::vector<int64_t>{9, 1, 2}));
-    ASSERT_FALSE(data->fillSample(in.arena.data(), 0, 1).failed());
+    ASSERT_FALSE(data->fillSample(in.memory(), 0, 1).failed());
     EXPECT_EQ(in.values<int64_t>(3, 1), (std::vector<int64_t>{4, 5, wide ? 70000 : 65535}));
     EXPECT_EQ(in.open({"a,b=" + in.test.path("t.bin")}, wide ? 2 : 4).status().message(),
               "--data: --token-bytes is " + std::to_string(wide ? 2 : 4) + ", but '" + in.test.path("t.bin") +

@@ -39,46 +39,94 @@ float *at(char *buffer, int64_t index, bool isStore) {
 void twice(char *const *buffers, int64_t unit) { *at(buffers[1], unit, true) = 2 * *at(buffers[0], unit, false); }
 void shifted(char *const *buffers, int64_t unit) { *at(buffers[1], unit, true) = *at(buffers[0], unit + 1, false); }
 void before(char *const *buffers, int64_t unit) { *at(buffers[1], unit - 2, true) = 7; }
-void askew(char *const *buffers, int64_t) { scrimp_emulated_access(buffers[0] + 4, 8, 8, false); }
+void askew(char *const *buffers, int64_t unit) {
+  if (unit == 0)
+    scrimp_emulated_access(buffers[0] + 4, 8, 8, false);
+}
 std::atomic<int64_t> last;
 void who(char *const *, int64_t unit) { last = unit; }
 
+/// An input and an output in a device's memory.
 struct Buffers {
-  explicit Buffers(size_t count) : input(count), output(count, 0) {
+  Buffers(Device &device, size_t count) : device(device), count(count) {
+    std::vector<float> input(count);
     for (size_t i = 0; i < count; ++i)
       input[i] = static_cast<float>(i);
+    for (char *&pointer : pointers)
+      pointer = *device.allocate(lengthOf(), 64);
+    EXPECT_FALSE(device.upload(pointers[0], input.data(), static_cast<int64_t>(4 * count)).failed());
   }
+  uint64_t lengthOf() const { return (4 * count + 63) / 64 * 64; }
   LaunchCall call(scrimp_kernel kernel, uint32_t grid, uint32_t block) {
-    return {kernel, pointers, bytes, static_cast<int64_t>(input.size()), 1, grid, block, "layer.0"};
+    LaunchCall call;
+    call.kernel = kernel;
+    call.buffers = pointers;
+    call.bytes = bytes;
+    call.units = static_cast<int64_t>(count);
+    call.grid = grid;
+    call.block = block;
+    call.where = "layer.0";
+    return call;
   }
-  std::vector<float> input, output;
-  char *pointers[2] = {reinterpret_cast<char *>(input.data()), reinterpret_cast<char *>(output.data())};
-  uint64_t bytes[2] = {4 * input.size(), 4 * output.size()};
+  std::vector<float> output() {
+    std::vector<float> values(count);
+    EXPECT_FALSE(device.download(values.data(), pointers[1], static_cast<int64_t>(4 * count)).failed());
+    return values;
+  }
+  Device &device;
+  size_t count;
+  char *pointers[2];
+  uint64_t bytes[2] = {4 * count, 4 * count};
 };
 
 TEST(Devices, RunWhatTheyAreGivenInOrder) {
   ThreadPool pool(2);
   for (const std::unique_ptr<Device> &device : {makeCpuDevice(pool), makeEmulatedDevice(pool)})
     for (uint32_t grid : {1u, 3u, 64u}) {
-      Buffers buffers(1000);
+      Buffers buffers(*device, 1000);
       ASSERT_FALSE(device->launch(buffers.call(kernel<twice>, grid, 32)).failed()) << device->name();
-      device->copy(buffers.pointers[0], buffers.pointers[1], 4000);
+      ASSERT_FALSE(device->copy(buffers.pointers[0], buffers.pointers[1], 4000).failed());
       ASSERT_FALSE(device->launch(buffers.call(kernel<twice>, grid, 7)).failed()) << device->name();
+      ASSERT_FALSE(device->synchronize().failed());
+      std::vector<float> output = buffers.output();
       for (size_t i = 0; i < 1000; ++i)
-        ASSERT_EQ(buffers.output[i], 4.0f * static_cast<float>(i)) << device->name() << " " << grid;
+        ASSERT_EQ(output[i], 4.0f * static_cast<float>(i)) << device->name() << " " << grid;
     }
+}
+
+TEST(Devices, ReplayWhatTheyHaveRecorded) {
+  ThreadPool pool(2);
+  std::unique_ptr<Device> device = makeEmulatedDevice(pool);
+  ASSERT_TRUE(device->canRecord());
+  Buffers buffers(*device, 10);
+  float *staged = reinterpret_cast<float *>(*device->allocateHost(40));
+  std::fill_n(staged, 10, 1.0f);
+  ASSERT_FALSE(device->startRecording().failed());
+  ASSERT_FALSE(device->upload(buffers.pointers[0], staged, 40).failed());
+  LaunchCall call = buffers.call(kernel<twice>, 2, 3);
+  ASSERT_FALSE(device->launch(call).failed());
+  char *elsewhere = *device->allocate(64, 64), *output = buffers.pointers[1];
+  buffers.pointers[1] = elsewhere; // the record does not see what its maker does with the pointers afterwards
+  Result<int> record = device->stopRecording();
+  buffers.pointers[1] = output;
+  EXPECT_EQ(buffers.output()[3], 0) << "recording runs nothing";
+  for (float value : {1.0f, 5.0f}) {
+    std::fill_n(staged, 10, value);
+    ASSERT_FALSE(device->replay(*record).failed());
+    EXPECT_EQ(buffers.output()[3], 2 * value);
+  }
 }
 
 TEST(EmulatedDevice, NamesTheKernelThatGoesBeyondABuffer) {
   ThreadPool pool(1);
   std::unique_ptr<Device> device = makeEmulatedDevice(pool);
-  Buffers buffers(10);
+  Buffers buffers(*device, 10);
   Status status = device->launch(buffers.call(kernel<shifted>, 2, 3));
   EXPECT_EQ(status.message(),
             "the kernel of 'layer.0': thread 0 of block 1 reads 4 bytes at byte 40 of buffer 0, which "
             "has 40");
-  EXPECT_EQ(buffers.output[8], 9) << "accesses inside are made";
-  EXPECT_EQ(buffers.output[9], 0) << "others give 0";
+  EXPECT_EQ(buffers.output()[8], 9) << "accesses inside are made";
+  EXPECT_EQ(buffers.output()[9], 0) << "others give 0";
   status = device->launch(buffers.call(kernel<before>, 1, 1));
   EXPECT_EQ(status.message(),
             "the kernel of 'layer.0': thread 0 of block 0 writes 4 bytes at byte -8 of buffer 1, which "
@@ -87,13 +135,19 @@ TEST(EmulatedDevice, NamesTheKernelThatGoesBeyondABuffer) {
 
 TEST(EmulatedDevice, NamesTheKernelWhoseAccessIsNotAligned) {
   ThreadPool pool(1);
-  alignas(8) char bytes[16] = {};
-  char *pointers[] = {bytes};
-  uint64_t lengths[] = {16};
-  Status status = makeEmulatedDevice(pool)->launch({kernel<askew>, pointers, lengths, 1, 1, 1, 1, "x"});
+  std::unique_ptr<Device> device = makeEmulatedDevice(pool);
+  Buffers buffers(*device, 4);
+  Status status = device->launch(buffers.call(kernel<askew>, 1, 1));
   EXPECT_EQ(status.message(),
-            "the kernel of 'x': thread 0 of block 0 reads 8 bytes at byte 4 of buffer 0, which has 16, "
+            "the kernel of 'layer.0': thread 0 of block 0 reads 8 bytes at byte 4 of buffer 0, which has 16, "
             "not aligned to 8");
+}
+
+TEST(EmulatedDeviceDeathTest, ItsMemoryIsNotTheHosts) {
+  ThreadPool pool(1);
+  std::unique_ptr<Device> device = makeEmulatedDevice(pool);
+  char *memory = *device->allocate(64, 64);
+  EXPECT_DEATH(*const_cast<volatile char *>(memory) = 1, "");
 }
 
 TEST(EmulatedDevice, ChecksNothingOutsideOfALaunch) {

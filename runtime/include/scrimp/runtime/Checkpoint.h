@@ -13,6 +13,7 @@
 #define SCRIMP_RUNTIME_CHECKPOINT_H
 
 #include "scrimp/runtime/Carried.h"
+#include "scrimp/runtime/Device.h"
 #include "scrimp/runtime/LossScaler.h"
 #include "scrimp/runtime/TensorSet.h"
 #include <map>
@@ -62,9 +63,9 @@ struct CheckpointOnDisk {
 /// the process ends, and removes what an interrupted save left behind.
 Status prepareCheckpointFolder(const std::string &folder, File &lock);
 
-/// Saves, together with all ranks; afterwards at most `keep` checkpoints remain (0: all), the new one always among them.
-/// On failure nothing of the new one stays behind, unless a rank has died. All ranks return alike.
-Status saveCheckpoint(const program::Program *program, const char *arena, const CarriedTensors &carried,
+/// Saves, together with all ranks; afterwards at most `keep` checkpoints remain (0: all), the new one always among
+/// them. On failure nothing of the new one stays behind, unless a rank has died. All ranks return alike.
+Status saveCheckpoint(const program::Program *program, ArenaRef arena, const CarriedTensors &carried,
                       const RunState &state, const std::string &folder, int64_t keep, Ranks &ranks);
 
 /// Opens `path`: a checkpoint, or a folder of checkpoints (then its latest).
@@ -73,7 +74,7 @@ Result<CheckpointOnDisk> openCheckpoint(const std::string &path);
 /// Checks its share of the files and every tensor's name, type and shape, and only then reads what `rank` holds into
 /// the arena. What is carried is taken from the checkpoint where it has it. All files are whole where all ranks
 /// succeed.
-Status loadCheckpoint(const program::Program *program, const CheckpointOnDisk &checkpoint, int rank, char *arena,
+Status loadCheckpoint(const program::Program *program, const CheckpointOnDisk &checkpoint, int rank, ArenaRef arena,
                       CarriedTensors &carried);
 
 } // namespace scrimp::runtime

@@ -87,6 +87,8 @@ public:
   /// Source and target belong to the collective until wait() has returned.
   virtual Status start(const CollectiveCall &call, Handle &handle) = 0;
   virtual Status progress() = 0;
+  /// Whether a device may record collectives, which it then starts itself (Device::startRecording).
+  virtual bool canRecord() const { return false; }
   virtual Status wait(Handle handle) = 0;
   virtual Status waitAll() = 0;
 

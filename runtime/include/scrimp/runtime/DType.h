@@ -35,6 +35,12 @@ constexpr bool isFloat(DType type) {
   return type == DType::f32 || type == DType::f64 || type == DType::bf16 || type == DType::f16;
 }
 
+/// Of 16 bits.
+constexpr bool isNarrow(DType type) { return type == DType::bf16 || type == DType::f16; }
+
+/// The type that sums of products of `type` are kept in.
+constexpr DType sumType(DType type) { return isNarrow(type) ? DType::f32 : type; }
+
 constexpr const char *dtypeName(DType type) {
   switch (type) {
   case DType::f32:

@@ -12,9 +12,11 @@
 #ifndef SCRIMP_RUNTIME_DATA_H
 #define SCRIMP_RUNTIME_DATA_H
 
+#include "scrimp/runtime/Device.h"
 #include "scrimp/runtime/Program.h"
 #include "scrimp/runtime/Random.h"
 #include "scrimp/runtime/TensorFile.h"
+#include <functional>
 #include <optional>
 
 namespace scrimp::runtime {
@@ -27,6 +29,9 @@ struct DataSpec {
 
 /// Parses name=file, name=file:+1 and a,b=file.
 Result<std::vector<DataSpec>> parseDataSpec(const std::string &text);
+
+/// Where the host writes an input that is whole in the arena.
+using InputMemory = std::function<char *(const program::Input *)>;
 
 class Dataset {
 public:
@@ -42,9 +47,11 @@ public:
   int64_t places() const { return batch; }
 
   /// Fills the inputs without a batch dimension.
-  Status fillFixed(char *arena);
+  Status fillFixed(ArenaRef arena);
   /// Writes sample `sample` into place `slot` of those of this rank's inputs that are not streamed, checking values.
-  Status fillSample(char *arena, int64_t slot, int64_t sample);
+  Status fillSample(const InputMemory &memory, int64_t slot, int64_t sample);
+  /// These inputs.
+  std::vector<const program::Input *> wholeInputs() const;
   /// Writes sample `sample` of a streamed input, sampleBytes(input), to `target`, checking values.
   Status readSample(const program::Input *input, char *target, int64_t sample);
   int64_t sampleBytes(const program::Input *input) const;
@@ -66,6 +73,7 @@ private:
     int64_t stride = 0;
   };
 
+  static bool isWhole(const program::Input *input) { return input->batch_dim() >= 0 && !input->streamed(); }
   Status readRun(Source &source, int64_t run, char *target, int64_t sample);
   Status openSource(const program::Input *input, const DataSpec &spec, int tokenBytes, const char *flag);
   Status checkValues(const Source &source, const char *data, int64_t count, int64_t sample) const;

@@ -9,6 +9,7 @@
 #include "scrimp/runtime/Program.h"
 #include "scrimp/runtime/Trace.h"
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace scrimp::runtime {
@@ -52,8 +53,8 @@ public:
   void setTrace(Trace *newTrace) { trace = newTrace; }
 
   /// An output as a double, after run().
-  double output(const program::Output *output) const;
-  /// What a check of the graph looks at.
+  Result<double> output(const program::Output *output) const;
+  /// What a check of the graph looked at; on a device only of the one that run() gave, elsewhere 0.
   double checked(const program::CheckFinite *check) const;
 
 private:
@@ -64,9 +65,11 @@ private:
     LaunchCall launch;
     const LibraryFunction *function = nullptr;
     size_t firstPointer = 0;            // into `pointers`. launch, call: buffers; copy: target, source; repeat: index;
-                                        // conditional: condition; collective: source, target; fill: target
+                                        // conditional: condition; collective: source, target; fill: target; check: on
+                                        // a device the buffers of its launch
     int64_t units = 0;                  // copy: bytes; repeat: how often; fill: samples
     int64_t firstPlace = 0;             // fill
+    char *staged = nullptr;             // fill, where the host does not write the arena: samples of all iterations
     size_t end = 0;                     // repeat, conditional: where in `commands` theirs end
     size_t firstMove = 0, lastMove = 0; // repeat: into `moves`
     LibraryArguments arguments;
@@ -87,19 +90,28 @@ private:
   };
 
   static CommandTiming describe(const Command &command);
-  void prepare(const program::Program *program, const Commands *list, const scrimp_kernel *kernels);
+  void prepare(const program::Program *program, const Commands *list);
   void addPointer(const program::Range *range);
+  void addPointer(char *address, uint64_t bytes);
+  void prepareLaunch(Command &prepared, const program::Launch *launch);
+  void prepareCheck(Command &prepared, const program::CheckFinite *check);
+  /// Of a device whose memory is not the host's: what the host gives to the commands, before they run.
+  Status stage();
+  Status stage(size_t first, size_t last, int64_t iterations);
+  Status runApart();
+  Status walkOrReplay();
   /// `iteration` is that of the innermost repeat around the commands.
   Status run(size_t first, size_t last, int64_t iteration);
   Status compute(const Command &command);
   Trace::Index openSpan(const Command &command);
   Status communicate(const Command &command);
-  Status check(const program::CheckFinite *check);
+  Status check(const Command &command);
   Status repeat(size_t index);
   void move(const Command &repeat, int64_t iterations);
 
   char *arena;
   Device &device;
+  bool isApart; // the device's memory is not the host's
   Communicator &communicator;
   BatchSource *source;
   std::vector<Command> commands;  // a repeat's or conditional's follow it
@@ -111,6 +123,15 @@ private:
   std::vector<std::vector<Move>> open;          // while preparing: of the repeats around
   std::vector<Communicator::Handle> started;    // by event: what was started with it last
   const program::CheckFinite *failed = nullptr; // of the run under way
+  const scrimp_kernel *kernels;
+  // Where the memories are apart:
+  const program::Range *condition = nullptr; // while preparing: of the conditional around
+  std::vector<const program::CheckFinite *> checks;
+  CheckResult found;             // by the last run
+  int64_t *iterations = nullptr; // 0, 1, ...: the numbers that repeats give to the device
+  bool isStaged = false;
+  int runs = 0;              // without a record
+  std::optional<int> record; // of all commands
 };
 
 } // namespace scrimp::runtime

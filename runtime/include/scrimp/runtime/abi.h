@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* Computes units [begin, end) of a kernel. `buffers` are host pointers in the order of Launch.buffers. Ranges that
- * are disjoint may run at the same time on several threads. */
+/* Computes units [begin, end) of a kernel. `buffers` are host pointers in the order of Launch.buffers (on an emulated
+ * device with the two that follow them there). Ranges that are disjoint may run at the same time on several threads. */
 typedef void (*scrimp_kernel)(char *const *buffers, int64_t begin, int64_t end);
 
 /* The program (program.fbs), its size, and its kernels in the order of Program.kernels. */

@@ -1,8 +1,7 @@
 // Checks of a library call's arguments when a program is verified. The first failure is kept.
-#ifndef SCRIMP_RUNTIME_LIB_CPU_ARGUMENTCHECK_H
-#define SCRIMP_RUNTIME_LIB_CPU_ARGUMENTCHECK_H
+#ifndef SCRIMP_RUNTIME_LIB_COMMON_ARGUMENTCHECK_H
+#define SCRIMP_RUNTIME_LIB_COMMON_ARGUMENTCHECK_H
 
-#include "NarrowRows.h"
 #include "scrimp/runtime/Library.h"
 #include <initializer_list>
 
