@@ -7,7 +7,7 @@ import lit.formats
 
 config.name = "scrimp"
 config.suffixes = [".mlir", ".test", ".fbs"]
-config.excludes = ["models", "benchmark", "Inputs", "lit.cfg.py"]
+config.excludes = ["models", "benchmark", "FakeCuda", "Inputs", "lit.cfg.py"]
 config.test_source_root = os.path.join(config.scrimp_source_dir, "test")
 config.test_exec_root = os.path.join(config.scrimp_build_dir, "test")
 config.test_format = lit.formats.ShTest(execute_external=False)
@@ -29,6 +29,12 @@ ptxas = shutil.which("ptxas") or shutil.which("ptxas", path=os.path.join(os.envi
 if ptxas:
     config.available_features.add("ptxas")
     config.substitutions.append(("%ptxas", ptxas))
+toolkit = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+if os.path.exists(os.path.join(toolkit, "include", "cublasLt.h")):
+    config.available_features.add("cuda-toolkit")
+    config.substitutions.append(("%cuda_toolkit", toolkit))
+if os.path.exists(os.path.join(toolkit, "nvvm", "libdevice", "libdevice.10.bc")):  # functions of f64
+    config.available_features.add("libdevice")
 torch_python = os.environ.get("SCRIMP_TORCH_PYTHON", "")
 if torch_python and subprocess.run([torch_python, "-c", "import torch, safetensors"], capture_output=True).returncode == 0:
     config.available_features.add("torch")

@@ -209,8 +209,8 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
       ->capture_default_str();
   app.add_option(
          "--target", options.target,
-         "What runs the executable: cpu, or emulated: the kernels of a CUDA device, run thread by thread on the "
-         "CPU (slow, for tests). cuda: no executable yet, but its graph, commands and PTX by --emit")
+         "What runs the executable: cpu; cuda, NVIDIA's GPUs of compute capability 8.0 and later; or emulated: the "
+         "kernels of a CUDA device, run thread by thread on the CPU (slow, for tests)")
       ->check(CLI::IsMember({"cpu", "emulated", "cuda"}))
       ->capture_default_str();
   app.add_option("--workers", options.workers, "Most threads of the executable (default: this machine's)")

@@ -2,6 +2,7 @@
 
 #include "DeviceReport.h"
 
+#include "scrimp/Codegen/DeviceCode.h"
 #include "scrimp/Codegen/Kernels.h"
 #include "scrimp/Codegen/Verify.h"
 #include "scrimp/Dialect/Scrimp.h"
@@ -315,10 +316,13 @@ template <typename T> static std::string toText(T op) {
 static FailureOr<ProgramOptions> programOptionsOf(const Compilation &compilation) {
   const CompileOptions &options = compilation.options;
   ProgramOptions result;
-  FailureOr<Processor> cpu = processorOf(options, compilation.module.get().getContext());
-  if (failed(cpu))
-    return failure();
-  result.cpu = std::move(*cpu);
+  // A GPU's executable runs on any.
+  if (options.target != "cuda") {
+    FailureOr<Processor> cpu = processorOf(options, compilation.module.get().getContext());
+    if (failed(cpu))
+      return failure();
+    result.cpu = std::move(*cpu);
+  }
   result.model = llvm::sys::path::filename(options.model).str();
   result.optimizer = options.optimizer;
   result.hyperparameters = hyperparameterDefaults(options);
@@ -368,9 +372,9 @@ LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRCont
     if (fs::access(folder, fs::AccessMode::Write))
       return emitError(loc) << "cannot write '" << options.output << "': folder '" << folder << "' is not writable";
   }
-  if (options.target == "cuda" && (options.emit == "exe" || options.emit == "llvm"))
-    return emitError(loc) << "there is no --emit " << options.emit
-                          << " of --target cuda yet; --target emulated runs its kernels, --emit ptx prints them";
+  bool isCuda = options.target == "cuda";
+  if (isCuda && options.emit == "llvm")
+    return emitError(loc) << "there is no --emit llvm of --target cuda; --emit ptx prints its kernels";
   if (options.emit == "import") {
     FailureOr<Compilation> compilation = loadModel(options, context);
     if (failed(compilation) || failed(checkOverwrites(options, *compilation, context)))
@@ -409,7 +413,18 @@ LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRCont
     return failure();
   if (options.emit == "commands")
     return writeOutput(options.output, toText(commands->get()), context);
-  FailureOr<Program> program = buildProgram(commands->get(), compilation->carried);
+  std::optional<DeviceCode> code;
+  if (isCuda) {
+    FailureOr<DeviceCode> compiled = compileDeviceCode(kernels->get());
+    if (failed(compiled))
+      return failure();
+    code = std::move(*compiled);
+    if (code->images.empty() && !options.quiet)
+      emitWarning(loc)
+          << "ptxas is not found in PATH, CUDA_HOME or /usr/local/cuda: the executable holds PTX alone, which "
+             "the driver compiles where it starts";
+  }
+  FailureOr<Program> program = buildProgram(commands->get(), compilation->carried, code ? &*code : nullptr);
   if (failed(program))
     return failure();
   SmallString<256> absolute(options.output); // the linker must not take the name for a flag
@@ -421,7 +436,7 @@ LogicalResult mlir::scrimp::compileModel(const CompileOptions &options, MLIRCont
     fs::remove(object);
     llvm::sys::DontRemoveFileOnSignal(object);
   });
-  if (failed(compileToObject(kernels->get(), cpu, object)))
+  if (!isCuda && failed(compileToObject(kernels->get(), cpu, object)))
     return failure();
   llvm::Error failed =
       linkExecutable(*program, object, options.output, [&](const StoredTensor &tensor, MutableArrayRef<char> bytes) {

@@ -26,8 +26,8 @@ static llvm::Error error(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
-/// Where libscrimp_runtime.a is.
-static llvm::Expected<std::string> findRuntime() {
+/// Where a runtime's archive is.
+static llvm::Expected<std::string> findRuntime(StringRef name) {
   static int anchor;
   SmallVector<std::string> folders;
   std::string self = fs::getMainExecutable(nullptr, &anchor);
@@ -38,11 +38,11 @@ static llvm::Expected<std::string> findRuntime() {
     folders.push_back(*folder);
   for (const std::string &folder : folders) {
     SmallString<256> candidate(folder);
-    path::append(candidate, "libscrimp_runtime.a");
+    path::append(candidate, name);
     if (fs::exists(candidate))
       return candidate.str().str();
   }
-  return error("cannot find libscrimp_runtime.a in " + llvm::join(folders, " or ") + "; set SCRIMP_RUNTIME_DIR");
+  return error("cannot find " + name + " in " + llvm::join(folders, " or ") + "; set SCRIMP_RUNTIME_DIR");
 }
 
 /// The symbols of abi.h as assembly: the program by .incbin, the kernels as a table.
@@ -63,7 +63,7 @@ static std::string programAssembly(const Program &program, StringRef programFile
      << ".section .data.rel.ro,\"aw\"\n"
      << ".globl scrimp_kernels\n.balign 8\nscrimp_kernels:\n";
   for (const std::string &kernel : program.kernels)
-    os << ".quad " << kernel << "\n";
+    os << ".quad " << (program.holdsKernels ? "0" : kernel) << "\n";
   os << ".quad 0\n.section .note.GNU-stack,\"\",@progbits\n";
   return text;
 }
@@ -108,7 +108,8 @@ static llvm::Error appendWeights(const Program &program, StringRef file, ReadWei
 }
 
 llvm::Error mlir::scrimp::linkExecutable(const Program &program, StringRef object, StringRef output, ReadWeights read) {
-  llvm::Expected<std::string> runtime = findRuntime();
+  llvm::Expected<std::string> runtime =
+      findRuntime(program.holdsKernels ? "libscrimp_runtime_cuda.a" : "libscrimp_runtime.a");
   if (!runtime)
     return runtime.takeError();
   llvm::ErrorOr<std::string> linker = llvm::sys::findProgramByName(SCRIMP_LINKER);
@@ -139,8 +140,13 @@ llvm::Error mlir::scrimp::linkExecutable(const Program &program, StringRef objec
     return failed;
 
   // The whole archive is not needed: its main() pulls in the rest.
-  SmallVector<StringRef> arguments{*linker, "-o", part, assembly, object, *runtime,
-                                   "-L/usr/lib/x86_64-linux-gnu/openblas-pthread", "-lopenblas", "-lpthread", "-lm"};
+  SmallVector<StringRef> arguments{*linker, "-o", part, assembly};
+  // A GPU's machine has what runs there, and maybe no more than libc.
+  if (program.holdsKernels)
+    arguments.append({*runtime, "-static-libstdc++", "-static-libgcc", "-ldl"});
+  else
+    arguments.append({object, *runtime, "-L/usr/lib/x86_64-linux-gnu/openblas-pthread", "-lopenblas"});
+  arguments.append({"-lpthread", "-lm"});
   llvm::SplitString(SCRIMP_LINK_FLAGS, arguments);
   std::optional<StringRef> redirects[] = {StringRef(""), StringRef(log), StringRef(log)};
   std::string message;

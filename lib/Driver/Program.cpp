@@ -2,6 +2,7 @@
 #include "scrimp/Driver/Program.h"
 
 #include "scrimp/Analysis/Aliases.h"
+#include "scrimp/Codegen/DeviceCode.h"
 
 #include "scrimp/runtime/program_generated.h"
 
@@ -48,7 +49,7 @@ template <typename Enum> static FailureOr<Enum> enumOf(Operation *op, StringRef 
 namespace {
 class ProgramWriter {
 public:
-  explicit ProgramWriter(ArrayRef<CarriedTensor> carried) : carriedSources(carried) {}
+  ProgramWriter(ArrayRef<CarriedTensor> carried, const DeviceCode *code) : carriedSources(carried), code(code) {}
   FailureOr<Program> write(CmdProgramOp op);
 
 private:
@@ -62,6 +63,7 @@ private:
   LogicalResult write(CmdGraphOp op);
   FailureOr<Commands> writeCommands(Block &block);
   FailureOr<Offset<fb::Command>> writeCommand(Operation &op);
+  Offset<flatbuffers::Vector<Offset<fb::DeviceImage>>> writeImages();
   Offset<fb::Range> range(RangeAttr attr);
   Offset<flatbuffers::Vector<Offset<fb::Range>>> ranges(ArrayAttr attr);
   Text text(StringRef value) { return builder.CreateString(value.str()); }
@@ -69,6 +71,7 @@ private:
   Text location(Operation &op);
 
   ArrayRef<CarriedTensor> carriedSources;
+  const DeviceCode *code;
   FlatBufferBuilder builder;
   Program program;
   llvm::DenseMap<Attribute, Offset<fb::Range>> knownRanges; // equal ranges are one table
@@ -245,12 +248,30 @@ LogicalResult ProgramWriter::write(CmdGraphOp op) {
     return failure();
   std::vector<Offset<fb::Output>> outputs;
   for (auto output : op.getBody().front().getOps<CmdOutputOp>())
-    outputs.push_back(
-        fb::CreateOutput(builder, text(output.getName()), dtypeOfTensor(output.getType()), output.getOffset(),
-                         output.getPartial()));
+    outputs.push_back(fb::CreateOutput(builder, text(output.getName()), dtypeOfTensor(output.getType()),
+                                       output.getOffset(), output.getPartial()));
   graphs.push_back(
       fb::CreateGraph(builder, text(op.getSymName()), *commands, builder.CreateVector(outputs), op.getUpdatesWait()));
   return success();
+}
+
+/// The images that are compiled, and PTX for later cards.
+Offset<flatbuffers::Vector<Offset<fb::DeviceImage>>> ProgramWriter::writeImages() {
+  std::vector<Offset<fb::DeviceImage>> images;
+  auto add = [&](StringRef chip, bool isPtx, StringRef data) {
+    int capability = 0;
+    chip.drop_front(StringRef("sm_").size()).getAsInteger(10, capability);
+    builder.ForceVectorAlignment(data.size(), 1, 16);
+    auto bytes = builder.CreateVector(data.bytes_begin(), data.size());
+    images.push_back(fb::CreateDeviceImage(builder, capability, isPtx, bytes));
+  };
+  if (!code)
+    return 0;
+  for (const DeviceImage &image : code->images)
+    add(image.chip, /*isPtx=*/false, image.cubin);
+  add(deviceChips().front(), /*isPtx=*/true, StringRef(code->ptx.c_str(), code->ptx.size() + 1));
+  program.holdsKernels = true;
+  return builder.CreateVector(images);
 }
 
 FailureOr<Program> ProgramWriter::write(CmdProgramOp op) {
@@ -285,23 +306,24 @@ FailureOr<Program> ProgramWriter::write(CmdProgramOp op) {
         strings.push_back(name.str());
     return builder.CreateVectorOfStrings(strings);
   };
-  auto root =
-      fb::CreateProgram(builder, kProgramVersion, text(op.getModel()), op.getFingerprint(), op.getArenaBytes(),
-                        op.getAlignment(), builder.CreateVector(segments), builder.CreateVector(tensors),
-                        builder.CreateVector(inputs), builder.CreateVector(scalars), builder.CreateVector(graphs),
-                        builder.CreateVector(kernels), builder.CreateVector(hyperparameters), text(op.getOptimizer()),
-                        op.getBatch(), op.getTokensPerSample(), op.getWorkers(), op.getWeightsBytes(),
-                        op.getEvalDropsPartial(), builder.CreateVector(carried), texts(op.getUnusedInputsAttr()),
-                        text(op.getCpu().value_or("")), texts(op.getCpuFeaturesAttr()), op.getWorld(), *target);
+  auto root = fb::CreateProgram(
+      builder, kProgramVersion, text(op.getModel()), op.getFingerprint(), op.getArenaBytes(), op.getAlignment(),
+      builder.CreateVector(segments), builder.CreateVector(tensors), builder.CreateVector(inputs),
+      builder.CreateVector(scalars), builder.CreateVector(graphs), builder.CreateVector(kernels),
+      builder.CreateVector(hyperparameters), text(op.getOptimizer()), op.getBatch(), op.getTokensPerSample(),
+      op.getWorkers(), op.getWeightsBytes(), op.getEvalDropsPartial(), builder.CreateVector(carried),
+      texts(op.getUnusedInputsAttr()), text(op.getCpu().value_or("")), texts(op.getCpuFeaturesAttr()), op.getWorld(),
+      *target, writeImages());
   builder.Finish(root, fb::ProgramIdentifier());
   program.bytes.assign(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
   return std::move(program);
 }
 
-FailureOr<Program> mlir::scrimp::buildProgram(ModuleOp commands, ArrayRef<CarriedTensor> carried) {
+FailureOr<Program> mlir::scrimp::buildProgram(ModuleOp commands, ArrayRef<CarriedTensor> carried,
+                                              const DeviceCode *code) {
   auto programs = commands.getOps<CmdProgramOp>();
   if (!llvm::hasSingleElement(programs))
     return commands.emitError() << "holds " << std::distance(programs.begin(), programs.end())
                                 << " programs, expected one";
-  return ProgramWriter(carried).write(*programs.begin());
+  return ProgramWriter(carried, code).write(*programs.begin());
 }

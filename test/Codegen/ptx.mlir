@@ -1,5 +1,5 @@
 // Kernels assemble for two generations of GPU, in every element type.
-// REQUIRES: ptxas
+// REQUIRES: ptxas, libdevice
 // RUN: scrimp-kernel-test --emit ptx --chip sm_80 %s > %t.80.ptx
 // RUN: %ptxas -arch=sm_80 -o %t.80.cubin %t.80.ptx
 // RUN: scrimp-kernel-test --emit ptx --chip sm_90a %s > %t.90a.ptx

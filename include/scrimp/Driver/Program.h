@@ -16,6 +16,8 @@
 
 namespace mlir::scrimp {
 
+struct DeviceCode;
+
 /// What the program says that the module does not.
 struct ProgramOptions {
   std::string model;     // for messages
@@ -43,15 +45,17 @@ struct Program {
   std::vector<StoredTensor> stored; // the weights trailer, in order
   int64_t storedBytes = 0;
   std::vector<std::string> kernels; // symbols, in the order of the kernel table
+  bool holdsKernels = false;        // as images for devices; else an object holds them
 };
 
 /// Lowers @train and @eval of a module that scrimp-plan-memory has planned and emitKernels has named the kernels of to
 /// one scrimp.cmd.program, verified. Fails after an error at an op that has no place or no command.
 FailureOr<OwningOpRef<ModuleOp>> lowerToCommands(ModuleOp module, const ProgramOptions &options);
 
-/// Serialises the scrimp.cmd.program of a module; `carried` are its tensors that no graph reads, with their bytes.
-/// Fails after an error at what the runtime does not know.
-FailureOr<Program> buildProgram(ModuleOp commands, llvm::ArrayRef<CarriedTensor> carried);
+/// Serialises the scrimp.cmd.program of a module; `carried` are its tensors that no graph reads, with their bytes, `code`
+/// is that of its kernels where a CUDA device runs them. Fails after an error at what the runtime does not know.
+FailureOr<Program> buildProgram(ModuleOp commands, llvm::ArrayRef<CarriedTensor> carried,
+                                const DeviceCode *code = nullptr);
 
 } // namespace mlir::scrimp
 

@@ -17,6 +17,7 @@ void setScalarArguments(LibraryArguments &arguments, const program::Call &call, 
   if (call.floats())
     arguments.floats = {call.floats()->data(), call.floats()->size()};
   arguments.dtype = call.dtype();
+  arguments.where = textOf(call.location());
   if (call.types())
     arguments.types = {call.types()->data(), call.types()->size()};
   arguments.workers = program.workers();

@@ -133,6 +133,13 @@ Result<Options> parseOptions(int argc, const char *const *argv, const program::P
 
   app.add_option("--comm-timeout", options.commTimeout,
                  "seconds after which ranks stop waiting for one that is dead or stuck (default 600)");
+  if (program->target() == program::Target::cuda) {
+    app.add_option("--cuda-libs", options.device.libraries,
+                   "folder of cuBLASLt and NCCL (default: where the loader looks, then pip's packages)")
+        ->type_name("DIR");
+    app.add_flag("--check-launches", options.device.checkLaunches,
+                 "wait for each kernel and product, so that one that fails is named; slow");
+  }
   app.add_flag("--profile", options.profile, "tell at the end where the time of the steps went, by the model's names");
   app.add_option(
          "--trace", options.trace,

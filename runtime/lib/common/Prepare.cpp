@@ -1,6 +1,5 @@
 // Everything before the first step.
 #include "Trainer.h"
-#include "scrimp/runtime/MemoryLimit.h"
 #include "scrimp/runtime/Weights.h"
 #include <cmath>
 #include <sys/stat.h>
@@ -14,20 +13,6 @@ Trainer::Trainer(const ProgramImage &image, const Program *program, Options opti
                  Communicator &communicator, Ranks &ranks)
     : image(image), program(program), options(std::move(options)), programName(std::move(programName)),
       communicator(communicator), ranks(ranks), share(Share::of(program->batch(), ranks.rank(), ranks.size())) {}
-
-/// Refuses what would only be killed later: the bytes of the plan are all touched. A bare process takes 6 MiB at least.
-static Status checkMemoryLimits(const Program *program, uint64_t communicationBytes) {
-  constexpr int64_t bare = 6 << 20;
-  int64_t needed = static_cast<int64_t>(program->arena_bytes() + communicationBytes) + bare;
-  for (const MemoryLimit &limit : findMemoryLimits())
-    if (needed > limit.bytes)
-      return Status::error("this program needs %.1f MiB at least, of which %.1f are planned, but %s allows %.1f MiB; "
-                           "recompile with --memory-budget %lldMiB",
-                           static_cast<double>(needed) / (1 << 20),
-                           static_cast<double>(program->arena_bytes()) / (1 << 20), limit.source.c_str(),
-                           static_cast<double>(limit.bytes) / (1 << 20), static_cast<long long>(limit.bytes >> 20));
-  return Status::ok();
-}
 
 /// A resumed run goes on as the saved one would have: its flags hold unless given anew, and what would silently change
 /// the order of samples is refused.
@@ -219,13 +204,13 @@ Status Trainer::allocate() {
   // First, so that what they take is known to be there.
   if (Status status = communicator.reserve(collectivesOf(program)); status.failed())
     return status;
-  if (Status status = checkMemoryLimits(program, communicator.bufferBytes()); status.failed())
-    return status;
   pool.emplace(options.threads);
-  Result<std::unique_ptr<Device>> opened = openDevice(program, *pool);
+  Result<std::unique_ptr<Device>> opened = openDevice(program, *pool, options.device);
   if (opened.failed())
     return opened.status();
   device = std::move(*opened);
+  if (Status status = device->checkMemory(program, communicator.bufferBytes()); status.failed())
+    return status;
   if (Status status = device->checkLibrary(program); status.failed())
     return status;
   Result<char *> base = device->allocate(program->arena_bytes(), program->alignment());

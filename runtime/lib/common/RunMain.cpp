@@ -32,7 +32,7 @@ static Status checkWorld(const program::Program *program, Ranks &ranks, const st
 
 static Status verifyProducts(const program::Program *program, const Options &options, bool isFirst) {
   ThreadPool pool(options.threads);
-  Result<std::unique_ptr<Device>> device = openDevice(program, pool);
+  Result<std::unique_ptr<Device>> device = openDevice(program, pool, options.device);
   if (device.failed())
     return device.status();
   std::string summary;

@@ -281,6 +281,8 @@ Status Trainer::summarise(double seconds, int64_t steps, int64_t samples) {
     text += format(" and %.1f MiB for communication on each of %d ranks",
                    static_cast<double>(communicator.bufferBytes()) / (1 << 20), ranks.size());
   text += format(", peak memory %.1f MiB", static_cast<double>(*mostMemory) / (1 << 20));
+  if (std::string ofDevice = device->describeMemory(program); !ofDevice.empty())
+    text += ", " + ofDevice;
   if (savedStep >= 0 && !options.saveFolder.empty())
     text += format(", saved %s/step-%06lld", options.saveFolder.c_str(), (long long)savedStep);
   printf("%s\n", text.c_str());

@@ -1,4 +1,5 @@
 // The gate in front of everything: a program from bytes to meaning.
+#include "VerifyDevice.h"
 #include "VerifyInFlight.h"
 #include "scrimp/runtime/Library.h"
 #include "scrimp/runtime/Program.h"
@@ -80,6 +81,8 @@ public:
       verifyGraph(graph);
     if (!status.failed() && !findGraph(program, "train"))
       fail("there is no graph 'train'");
+    if (std::string fault = status.failed() ? "" : findDeviceFault(program); !fault.empty())
+      fail("%s", fault.c_str());
     return status;
   }
 

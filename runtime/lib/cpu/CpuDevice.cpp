@@ -2,6 +2,7 @@
 #include "scrimp/runtime/Arena.h"
 #include "scrimp/runtime/BlasCheck.h"
 #include "scrimp/runtime/Device.h"
+#include "scrimp/runtime/MemoryLimit.h"
 #include <cstring>
 
 namespace scrimp::runtime {
@@ -32,6 +33,19 @@ public:
     return Status::ok();
   }
 
+  /// The bytes of the plan are all touched. A bare process takes 6 MiB at least.
+  Status checkMemory(const program::Program *program, uint64_t communicationBytes) override {
+    constexpr int64_t bare = 6 << 20;
+    int64_t needed = static_cast<int64_t>(program->arena_bytes() + communicationBytes) + bare;
+    for (const MemoryLimit &limit : findMemoryLimits())
+      if (needed > limit.bytes)
+        return Status::error("this program needs %.1f MiB at least, of which %.1f are planned, but %s allows %.1f MiB; "
+                             "recompile with --memory-budget %lldMiB",
+                             static_cast<double>(needed) / (1 << 20),
+                             static_cast<double>(program->arena_bytes()) / (1 << 20), limit.source.c_str(),
+                             static_cast<double>(limit.bytes) / (1 << 20), static_cast<long long>(limit.bytes >> 20));
+    return Status::ok();
+  }
   Status checkLibrary(const program::Program *program) override {
     initializeLibrary();
     return checkBlas(program);

@@ -4,7 +4,7 @@
 
 namespace scrimp::runtime {
 
-Result<std::unique_ptr<Device>> openDevice(const program::Program *program, ThreadPool &pool) {
+Result<std::unique_ptr<Device>> openDevice(const program::Program *program, ThreadPool &pool, const DeviceOptions &) {
   switch (program->target()) {
   case program::Target::cpu:
     return makeCpuDevice(pool);

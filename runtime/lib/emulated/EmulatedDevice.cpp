@@ -36,6 +36,9 @@ public:
   }
   char *forCommunicator(char *address) override { return toHost(address); }
 
+  Status checkMemory(const program::Program *program, uint64_t communicationBytes) override {
+    return host->checkMemory(program, communicationBytes);
+  }
   Status checkLibrary(const program::Program *program) override { return host->checkLibrary(program); }
   Status verifyLibrary(const program::Program *program, std::string &summary) override {
     return host->verifyLibrary(program, summary);

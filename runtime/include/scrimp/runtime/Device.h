@@ -49,6 +49,10 @@ public:
   /// An address as a communicator takes it that exchanges bytes of this device.
   virtual char *forCommunicator(char *address) { return address; }
 
+  /// Fails where there is no room for a program's arena and so many bytes for communication, which would only be met later.
+  virtual Status checkMemory(const program::Program *program, uint64_t communicationBytes) = 0;
+  /// What a program takes of a device of its own, for the summary of a run; nothing where that is the host's memory.
+  virtual std::string describeMemory(const program::Program *) const { return ""; }
   /// Whether the library computes here what it should; said before the first call.
   virtual Status checkLibrary(const program::Program *program) = 0;
   /// --verify: compares library calls of the program with plain sums; `summary` says what was compared.
@@ -77,8 +81,15 @@ std::unique_ptr<Device> makeCpuDevice(ThreadPool &pool);
 /// A CUDA device played on the threads of the pool (Emulated.h).
 std::unique_ptr<Device> makeEmulatedDevice(ThreadPool &pool);
 
+/// How the user wants a device.
+struct DeviceOptions {
+  std::string libraries;      // the folder of the vendor's libraries; empty: where they usually are
+  bool checkLaunches = false; // wait for each, so that a failure names its op; nothing is recorded
+};
+
 /// That which a program was compiled for. Fails where this machine has none.
-Result<std::unique_ptr<Device>> openDevice(const program::Program *program, ThreadPool &pool);
+Result<std::unique_ptr<Device>> openDevice(const program::Program *program, ThreadPool &pool,
+                                           const DeviceOptions &options = {});
 
 /// Where the arena of a program is: in the memory of a device, or, without one, of the host.
 struct ArenaRef {

@@ -78,6 +78,7 @@ struct LibraryArguments {
   DType dtype = DType::f32;     // of sums
   std::span<const DType> types; // of the buffers' elements, as far as it goes; after that dtype
   int64_t workers = 1;          // workspace slots
+  std::string_view where;       // the user's name for what it computes
   bool bf16Dot = false;         // the program is for processors that multiply bf16 (Bf16Dot.h)
 
   DType typeOf(size_t buffer) const { return buffer < types.size() ? types[buffer] : dtype; }

@@ -36,6 +36,7 @@ struct Options {
   std::string trace;
   std::optional<std::pair<int64_t, int64_t>> traceSteps; // first and last
   double commTimeout = 600;
+  DeviceOptions device;
 };
 
 /// Parses and checks what can be checked without files. `helpText` is set instead where --help was asked for.

@@ -50,6 +50,18 @@ template <typename Table> int64_t byteCount(const Table *table) {
   return elementCount(table->shape()) * elementBytes(table->dtype());
 }
 
+/// Calls visit(command) for each command of a list, those inside others included.
+template <typename Visit>
+void forEachCommand(const flatbuffers::Vector<flatbuffers::Offset<program::Command>> *list, Visit visit) {
+  for (const program::Command *command : items(list)) {
+    visit(command);
+    if (const program::Repeat *repeat = command->body_as_Repeat())
+      forEachCommand(repeat->commands(), visit);
+    if (const program::Conditional *conditional = command->body_as_Conditional())
+      forEachCommand(conditional->commands(), visit);
+  }
+}
+
 const program::Graph *findGraph(const program::Program *program, std::string_view name);
 const program::Output *findOutput(const program::Graph *graph, std::string_view name);
 const program::Hyperparameter *findHyperparameter(const program::Program *program, std::string_view name);

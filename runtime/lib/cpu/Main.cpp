@@ -1,0 +1,9 @@
+// main() of a program for processors, an object of its own so that tests can bring theirs.
+#include "scrimp/runtime/BlasKernels.h"
+#include "scrimp/runtime/Runtime.h"
+
+int main(int argc, char **argv) {
+  scrimp::runtime::useFastBlasKernels(argv);
+  scrimp::runtime::ProgramImage image{scrimp_program, scrimp_program_size, scrimp_kernels, scrimp_kernel_count};
+  return scrimp::runtime::runMain(argc, argv, image);
+}

@@ -1,0 +1,142 @@
+"""Executables for NVIDIA's GPUs where there is none: on stand-ins for the driver and its libraries (test/FakeCuda), which run
+the kernels of the same graph thread by thread, they learn what those of an emulated device learn; and each trouble of the
+machine is told in a line.
+
+    python cuda.py FOLDER FAKES [NAME ...]"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+
+import harness
+from harness import INPUTS, MODELS, check, compile_model, run, same_checkpoints, train
+
+FAKES = pathlib.Path(sys.argv.pop(2))
+
+
+def data_of(model):
+    return [*harness.data_flags(MODELS / model, INPUTS[model]), "--no-shuffle", "--lr", "1e-3"]
+
+
+def kernels_of(folder, model, *flags):
+    """The kernels of an emulated device as a library that the stand-in for the driver loads."""
+    flags = ("--quiet", "--target", "emulated", *flags)
+    run(["scrimp-compile", model, "--emit", "llvm", "-o", folder / "kernels.ll", *flags])
+    run(["scrimp-compile", model, "--emit", "commands", "-o", folder / "commands.mlir", *flags])
+    counts = re.findall(r"scrimp\.cmd\.kernel @(\w+) (\d+)", (folder / "commands.mlir").read_text())
+    check(counts, "the commands name no kernel")
+    (folder / "counts.c").write_text("".join(f"const long long {name}_buffers = {n};\n" for name, n in counts))
+    run(["llc", "-O1", "-relocation-model=pic", "-filetype=obj", folder / "kernels.ll", "-o", folder / "kernels.o"])
+    run(["cc", "-shared", "-fPIC", folder / "counts.c", folder / "kernels.o", "-o", folder / "kernels.so",
+         f"-L{FAKES}", "-l:libcuda.so.1", "-lm"])  # fmt: skip
+    return folder / "kernels.so"
+
+
+def machine(kernels, **settings):
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(FAKES), SCRIMP_FAKE_KERNELS=str(kernels))
+    environment.update({f"SCRIMP_FAKE_{name}": str(value) for name, value in settings.items()})
+    return {"env": environment}
+
+
+def compare(folder, model, steps, *flags, run_flags=()):
+    """Weights and losses of both targets. A product's sums are rounded otherwise, so they are not the same bits."""
+    file = "export.f64.onnx" if "fp64" in flags and (MODELS / model / "export.f64.onnx").exists() else "export.onnx"
+    flags = ("--dim", "batch=2", *flags)
+    kernels = kernels_of(folder, MODELS / model / file, *flags)
+    compile_model(MODELS / model / file, folder / "cuda", "--target", "cuda", *flags)
+    compile_model(MODELS / model / file, folder / "emulated", "--target", "emulated", *flags)
+    learned = {}
+    log = folder / "log"
+    for target, options in (("cuda", machine(kernels, LOG=log)), ("emulated", {})):
+        losses = harness.train_steps(
+            folder / target, folder / f"{target}.jsonl", *data_of(model), "--steps", steps, "--save", folder / f"{target}.save",
+            *run_flags, **options,
+        )  # fmt: skip
+        learned[target] = ([m["loss"] for m in losses], harness.weights(folder / f"{target}.save"))
+    bound = {"fp64": 1e-10, "bf16": 3e-2}.get(next((f for f in flags if f in ("fp64", "bf16")), ""), 1e-5)
+    worst = max(abs(a - b) / abs(b) for a, b in zip(learned["cuda"][0], learned["emulated"][0]))
+    check(worst <= bound, f"losses {learned['cuda'][0]}, {learned['emulated'][0]} emulated: {worst:.2g} apart")
+    return log.read_text().splitlines(), kernels
+
+
+def models(folder):
+    """Each kind of call of the library, in each precision; from the second step on a step is one launch of a graph."""
+    # Functions of f64 are libdevice's, which comes with the toolkit.
+    toolkit = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "nvvm/libdevice"
+    for model, flags in (("gpt2", ("--precision", "bf16")), ("mlp", ("--precision", "fp64")), ("llama", ("--micro-batches", "2")),
+                         ("lenet", ("--clip-grad-norm",))):  # fmt: skip
+        if "fp64" in flags and not toolkit.exists():
+            print(f"skipped {model} in fp64: there is no {toolkit}")
+            continue
+        place = folder / model
+        place.mkdir()
+        log, kernels = compare(place, model, "3", *flags)
+        graphs = [line for line in log if line.startswith("graph")]
+        check(len(graphs) == 2 and log[-1] == graphs[-1], f"{model}: {len(graphs)} graphs, {log[-3:]}")
+        check(not any(line.startswith("launch") for line in log[log.index(graphs[0]) :]), f"{model}: {log}")
+        check(log[0] == ("module cubin" if "cubin" in log[0] else "module ptx"), f"{log[0]}")
+    again = train(folder / "lenet" / "cuda", *data_of("lenet"), "--steps", "3", "--save", folder / "again", **machine(kernels))
+    same_checkpoints(folder / "lenet" / "cuda.save", folder / "again", "a second run")
+    check("Fake GPU 0: " in again.stdout, again.stdout)
+    train(folder / "lenet" / "cuda", *data_of("lenet"), "--steps", "3", "--save", folder / "checked", "--check-launches",
+          **machine(kernels, LOG=folder / "checked.log"))  # fmt: skip
+    same_checkpoints(folder / "again", folder / "checked", "with --check-launches")
+    check("graph" not in (folder / "checked.log").read_text(), "a graph with --check-launches")
+
+
+def troubles(folder):
+    """Whatever is wrong with the machine is one line, exit status 1, and nothing is left behind."""
+    model = MODELS / "mlp" / "export.onnx"
+    flags = ("--dim", "batch=8")
+    kernels = kernels_of(folder, model, *flags)
+    compile_model(model, folder / "train", "--target", "cuda", *flags)
+
+    def expect(text, *more, **settings):
+        options = settings.pop("options", None) or machine(kernels, **settings)
+        result = train(folder / "train", *data_of("mlp"), "--steps", "3", "--save", folder / "save", *more, ok=False, **options)
+        pattern = "train: error: " + re.escape(text).replace(r"\.\.\.", ".*") + "\n"
+        check(re.fullmatch(pattern, result.stderr), f"{result.stderr}expected\n{text}")
+        check(not (folder / "save").exists(), "a folder is left behind")
+
+    expect(
+        "no CUDA device: there is no libcuda.so.1, the driver of NVIDIA's GPUs, on this machine; run where there is one, or "
+        "compile with --target cpu",
+        options={"env": dict(os.environ, LD_LIBRARY_PATH="/nowhere")},
+    )
+    expect("no CUDA device: the driver finds none that this process may use (CUDA_VISIBLE_DEVICES, nvidia-smi)", DEVICES=0)
+    expect("the driver of this machine is for CUDA 11.8, this program needs 12.0 at least; install a newer driver", VERSION=11080)
+    expect("GPU 0 is a Fake GPU 0 of compute capability 7.5; programs need 8.0 at least (A100, RTX 30 and later)", CAPABILITY=75)
+    expect("this program plans ... MiB on the device, but of the 0.0 MiB of the Fake GPU 0 ... are free (0.0 before this "
+           "process, whose context, kernels and libraries took the rest); end what else uses it, or recompile with "
+           "--memory-budget 0MiB", MEMORY=1000)  # fmt: skip
+    expect("there is no libcublasLt.so.13 or libcublasLt.so.12, which computes matrix products, in '/nowhere'", "--cuda-libs", "/nowhere")
+    os.environ["LOCAL_RANK"] = "2"
+    expect("this is rank 2 of this machine, but it may use 1 GPU; two ranks cannot share one: start no more ranks than GPUs")
+    del os.environ["LOCAL_RANK"]
+    expect("cuBLASLt 13.0.1 ('...') has no algorithm for a product of ... of f32 to f32 within 0 bytes of workspace: "
+           "CUBLAS_STATUS_NOT_SUPPORTED (in '...')", NO_ALGORITHM=16)  # fmt: skip
+    launch = 40
+    expect("...: unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED); the device is lost for this process: run again with "
+           "--check-launches, which names the op", LAUNCH=launch)  # fmt: skip
+    expect("the kernel of '...': unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED)", "--check-launches", LAUNCH=launch)
+    # A later card takes what was made for the first of its generation, or PTX.
+    for capability, image in ((89, "cubin"), (87, "cubin"), (103, "cubin"), (110, "ptx")):
+        log = folder / f"{capability}.log"
+        train(folder / "train", *data_of("mlp"), "--steps", "1", **machine(kernels, CAPABILITY=capability, LOG=log))
+        first = log.read_text().splitlines()[0]
+        check(first in (f"module {image}", "module ptx"), f"sm_{capability}: {first}")
+
+
+def needs(folder):
+    """The executable needs libc and libm to start, no vendor's library, and no C++ one."""
+    compile_model(MODELS / "mlp" / "export.onnx", folder / "train", "--target", "cuda", "--dim", "batch=8")
+    needed = re.findall(r"NEEDED.*\[(.*)\]", run(["readelf", "-d", folder / "train"]).stdout)
+    check(set(needed) <= {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}, f"{needed}")
+
+
+if __name__ == "__main__":
+    harness.main([models, troubles, needs])
