@@ -5,6 +5,7 @@
 
 #include "ExpandUnits.h"
 #include "KernelEmitter.h"
+#include "RuntimeKernels.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -57,34 +58,6 @@ static int64_t getGrain(KernelRegionOp kernel, int64_t units, bool unitIsElement
   return unitIsElement ? llvm::alignTo(grain, 64) : grain;
 }
 
-std::string mlir::scrimp::checkSymbolOf(Type type) {
-  std::string symbol = "check_";
-  llvm::raw_string_ostream(symbol) << type;
-  return symbol;
-}
-
-/// What looks at an element of `type` on a device (program.fbs, CheckFinite).
-static void emitCheck(OpBuilder &builder, Location loc, Type type) {
-  Type i64 = builder.getI64Type(), f64 = builder.getF64Type(), index = builder.getIndexType();
-  Type types[] = {MemRefType::get({1}, type), MemRefType::get({2}, i64), index, index};
-  auto function = func::FuncOp::create(builder, loc, checkSymbolOf(type), builder.getFunctionType(types, {}));
-  OpBuilder b = OpBuilder::atBlockBegin(function.addEntryBlock());
-  Value element = function.getArgument(0), found = function.getArgument(1), number = function.getArgument(3);
-  Value zero = emitIndex(b, loc, 0), one = emitIndex(b, loc, 1);
-  Value value = emitConvert(b, loc, memref::LoadOp::create(b, loc, element, zero), f64);
-  Value most = arith::ConstantOp::create(b, loc, b.getF64FloatAttr(std::numeric_limits<double>::infinity()));
-  Value size = math::AbsFOp::create(b, loc, value);
-  Value isBad = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UGE, size, most);
-  Value before = memref::LoadOp::create(b, loc, found, zero);
-  Value none = arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(0));
-  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, before, none);
-  auto tells = scf::IfOp::create(b, loc, Value(arith::AndIOp::create(b, loc, isBad, isFirst)));
-  func::ReturnOp::create(b, loc);
-  b = tells.getThenBodyBuilder();
-  memref::StoreOp::create(b, loc, arith::IndexCastOp::create(b, loc, i64, number), found, zero);
-  memref::StoreOp::create(b, loc, arith::BitcastOp::create(b, loc, i64, value), found, one);
-}
-
 FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::emitKernels(ModuleOp module) {
   MLIRContext *context = module.getContext();
   context->loadDialect<func::FuncDialect, arith::ArithDialect, math::MathDialect, memref::MemRefDialect,
@@ -131,9 +104,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::emitKernels(ModuleOp module) {
     return failure();
   builder.setInsertionPointToEnd(kernels->getBody());
   if (isDevice)
-    for (Type type : {Type(builder.getF32Type()), Type(builder.getF64Type()), Type(builder.getBF16Type()),
-                      Type(builder.getF16Type())})
-      emitCheck(builder, module.getLoc(), type);
+    emitRuntimeKernels(builder, module);
   PassManager cleanUp(context);
   cleanUp.addPass(createCanonicalizerPass());
   cleanUp.addPass(createCSEPass());

@@ -40,7 +40,7 @@ NUMBERS = {
     "attributeMinor": "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR",
     "attributeSharedOptin": "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
     "functionMaxDynamicShared": "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", "streamNonBlocking": "CU_STREAM_NON_BLOCKING",
-    "eventDisableTiming": "CU_EVENT_DISABLE_TIMING", "captureThreadLocal": "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL",
+    "ncclInProgress": "::ncclInProgress", "ncclOfInt8": "::ncclInt8", "eventDisableTiming": "CU_EVENT_DISABLE_TIMING", "captureThreadLocal": "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL",
 }  # fmt: skip
 
 
@@ -60,18 +60,21 @@ def names(header, macro):
 def headers(folder):
     """Every enumerator of ours has the value of theirs, and all of ours are compared."""
     ours = set()
-    for header in ("Names.h", "Driver.h"):
+    for header in ("Names.h", "Driver.h", "Nccl.h"):
         text = re.sub(r"//.*|/\*.*?\*/", "", (ROOM / header).read_text())
         for body in re.findall(r"enum[\w\s:]*\{([^}]*)\}", text):
             ours |= set(re.findall(r"(\w+) = ", body))
     check(ours == set(NUMBERS), f"not compared: {sorted(ours ^ set(NUMBERS))}")
     asserts = "\n".join(f'static_assert(int(o::{a}) == int({b}), "{a}");' for a, b in NUMBERS.items())
+    has_nccl = (TOOLKIT / "include/nccl.h").exists()
+    asserts = "\n".join(line for line in asserts.split("\n") if has_nccl or "o::nccl" not in line)
     sizes = "static_assert(sizeof(o::Algorithm) == sizeof(cublasLtMatmulAlgo_t));\n" + "\n".join(
         f"static_assert(offsetof(o::Heuristic, {a}) == offsetof(cublasLtMatmulHeuristicResult_t, {b}));"
         for a, b in (("algorithm", "algo"), ("workspaceBytes", "workspaceSize"), ("state", "state"), ("reserved", "reserved"))
     )
     (folder / "t.cpp").write_text(
         f'#include "{ROOM}/BlasLt.h"\n#include "{ROOM}/Names.h"\n#include <cstddef>\n#include <cuda.h>\n#include <cublasLt.h>\n'
+        + (f'#include "{ROOM}/Nccl.h"\n#include <nccl.h>\nstatic_assert(sizeof(scrimp::runtime::cuda::NcclId) == sizeof(ncclUniqueId));\n' if has_nccl else "") +
         f"namespace o = scrimp::runtime::cuda;\n{asserts}\n{sizes}\n"
     )
     run(["c++", "-std=c++20", "-fsyntax-only", f"-I{TOOLKIT}/include", f"-I{SOURCE}/runtime/include",
@@ -82,7 +85,8 @@ def libraries(folder):
     """Functions are where the program looks for them. The driver's own library comes with a GPU; the toolkit has a stub of it."""
     found = 0
     for header, macro, pattern in (("Driver.h", "SCRIMP_DRIVER_FUNCTIONS", "stubs/libcuda.so"),
-                                   ("BlasLt.h", "SCRIMP_BLASLT_FUNCTIONS", "libcublasLt.so.1?")):  # fmt: skip
+                                   ("BlasLt.h", "SCRIMP_BLASLT_FUNCTIONS", "libcublasLt.so.1?"),
+                                   ("Nccl.h", "SCRIMP_NCCL_FUNCTIONS", "libnccl.so.2")):  # fmt: skip
         for file in [*TOOLKIT.glob(f"lib64/{pattern}"), *TOOLKIT.glob(f"lib/{pattern}")][:1]:
             library = ctypes.CDLL(str(file))
             missing = [name for name in names(header, macro) if not hasattr(library, name)]

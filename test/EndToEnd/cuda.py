@@ -37,7 +37,7 @@ def kernels_of(folder, model, *flags):
 
 
 def machine(kernels, **settings):
-    environment = dict(os.environ, LD_LIBRARY_PATH=str(FAKES), SCRIMP_FAKE_KERNELS=str(kernels))
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(FAKES), SCRIMP_FAKE_KERNELS=str(kernels), TMPDIR="/tmp")
     environment.update({f"SCRIMP_FAKE_{name}": str(value) for name, value in settings.items()})
     return {"env": environment}
 
@@ -86,6 +86,56 @@ def models(folder):
           **machine(kernels, LOG=folder / "checked.log"))  # fmt: skip
     same_checkpoints(folder / "again", folder / "checked", "with --check-launches")
     check("graph" not in (folder / "checked.log").read_text(), "a graph with --check-launches")
+
+
+def ranks(folder):
+    """Ranks over NCCL: what they add up has the bits of ranks over MPI (here the products differ, in the last bits), and all
+    hold the same weights; sends are as planned; two on one GPU are refused."""
+    launcher = next((l for l in ("/usr/bin/mpirun.mpich", "/usr/bin/mpirun.openmpi") if os.path.exists(l)), None)
+    if not launcher:
+        return "skipped: there is no mpirun"
+    openmpi = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+               "OMPI_MCA_hwloc_base_binding_policy": "none"}  # fmt: skip
+    model = MODELS / "gpt2" / "export.onnx"
+    for name, flags, bound in (
+        ("plain", ("--zero", "0", "--clip-grad-norm"), 1e-5),
+        ("sharded", ("--zero", "3", "--micro-batches", "2", "--remat", "full"), 1e-5),
+        ("narrow", ("--zero", "2", "--precision", "bf16", "--reduce-dtype", "bf16"), 3e-2),
+    ):
+        place = folder / name
+        place.mkdir()
+        flags = ("--dim", "batch=4", "--world", "2", *flags)
+        kernels = kernels_of(place, model, *flags)
+        learned = {}
+        for target in ("cuda", "emulated"):
+            compile_model(model, place / target, "--target", target, "--workers", "1", *flags)
+            options = machine(kernels, DEVICES=2, LOG=place / "log")["env"] if target == "cuda" else os.environ
+            options = dict(options, TMPDIR=str(place))
+            done = subprocess.run(
+                [launcher, "-n", "2", "sh", "-c", 'LOCAL_RANK=${PMI_RANK:-$OMPI_COMM_WORLD_RANK} exec "$@"', "sh",
+                 place / target, *data_of("gpt2"), "--steps", "3", "--metrics", f"{place}/{target}-{{rank}}.jsonl",
+                 "--save", place / f"{target}.save"],
+                capture_output=True, text=True, env={**options, **openmpi}, timeout=120,
+            )  # fmt: skip
+            check(done.returncode == 0, f"{name}: {done.stdout}{done.stderr}")
+            learned[target] = [[m for m in harness.read_metrics(place / f"{target}-{r}.jsonl") if "loss" in m] for r in range(2)]
+        pairs = zip(learned["cuda"][0], learned["emulated"][0])
+        worst = max(abs(a["loss"] - b["loss"]) / abs(b["loss"]) for a, b in pairs)
+        check(worst <= bound, f"{name}: losses {learned}: {worst:.2g} apart")
+        for found, expected in zip(learned["cuda"][1], learned["emulated"][1]):
+            check(found["loss"] == learned["cuda"][0][found["step"] - 1]["loss"], f"{name}: ranks differ: {learned}")
+            sent = [m["sent_elements"] for m in (found, expected)]
+            check(sent[0] == sent[1] > 0, f"{name}: {sent} elements sent, over MPI the second")
+        check((place / "log").read_text().count("graph") == 4, (place / "log").read_text()[-300:])
+        names = harness.weights(place / "cuda.save") if name == "plain" else {}
+        check(all(np.isfinite(names[n]).all() for n in names), "weights are not finite")
+    done = subprocess.run(
+        [launcher, "-n", "2", place / "cuda", *data_of("gpt2"), "--steps", "1"], capture_output=True, text=True,
+        env={**machine(kernels, DEVICES=2)["env"], **openmpi, "LOCAL_RANK": "1"},
+    )  # fmt: skip
+    expected = "error: ranks 0 and 1 are on one GPU, a Fake GPU 1; start no more ranks than GPUs, and let LOCAL_RANK tell them apart"
+    check(done.returncode != 0 and expected in done.stderr, f"{done.stdout}{done.stderr}")
+    check(not list(folder.glob("*/nccl-*")), "ranks did not part in order")
 
 
 def troubles(folder):
@@ -139,4 +189,4 @@ def needs(folder):
 
 
 if __name__ == "__main__":
-    harness.main([models, troubles, needs])
+    harness.main([models, ranks, troubles, needs])

@@ -85,11 +85,18 @@ using Work = std::function<int()>;
 struct Graph {
   std::vector<Work> work;
 };
+/// A capture takes in other streams that wait for an event of it; at its end it must have waited for what they do.
 struct Stream {
   bool isCapturing = false;
   Graph graph;
+  Stream *origin = nullptr; // the stream whose capture it belongs to
+  std::vector<Stream *> others;
+  bool isAwaited = true; // by the capture that it belongs to
 };
-struct Event {};
+struct Event {
+  Stream *stream = nullptr;
+  bool isCaptured = false;
+};
 struct Function {
   std::string name;
 };
@@ -108,8 +115,9 @@ int enqueue(Stream *stream, Work work) {
     return sticky;
   if (!stream)
     misuse("work on the default stream");
-  if (stream->isCapturing) {
-    stream->graph.work.push_back(std::move(work));
+  if (Stream *origin = stream->origin) {
+    stream->isAwaited = origin == stream;
+    origin->graph.work.push_back(std::move(work));
     return success;
   }
   return work();
@@ -117,7 +125,7 @@ int enqueue(Stream *stream, Work work) {
 
 /// What the host waits for cannot be captured.
 void requireOutside(Stream *stream, const char *what) {
-  if (stream && stream->isCapturing)
+  if (stream && stream->origin)
     misuse("%s while the stream is captured", what);
 }
 
@@ -240,12 +248,12 @@ int cuLaunchKernel(Function *function, unsigned gridX, unsigned gridY, unsigned 
     misuse("a launch of %u x %u x %u blocks of %u x %u x %u threads", gridX, gridY, gridZ, blockX, blockY, blockZ);
   static void *const kernels = dlopen(getenv("SCRIMP_FAKE_KERNELS"), RTLD_NOW | RTLD_LOCAL);
   auto kernel = reinterpret_cast<scrimp_kernel>(dlsym(kernels, function->name.c_str()));
-  // How many parameters a kernel takes is beside it.
+  // How many parameters a kernel takes is beside it; the runtime's own have two.
   auto *count = static_cast<const int64_t *>(dlsym(kernels, (function->name + "_buffers").c_str()));
-  if (!kernel || !count)
+  if (!kernel)
     misuse("no kernel '%s'", function->name.c_str());
   // Behind the buffers the two that switch a launch off, and the units.
-  size_t size = static_cast<size_t>(*count) + 2;
+  size_t size = static_cast<size_t>(count ? *count : 2) + 2;
   std::vector<char *> buffers(size);
   std::vector<uint64_t> bytes(size);
   for (size_t i = 0; i < size; ++i) {
@@ -259,7 +267,7 @@ int cuLaunchKernel(Function *function, unsigned gridX, unsigned gridY, unsigned 
   int64_t begin = *static_cast<int64_t *>(parameters[size]), end = *static_cast<int64_t *>(parameters[size + 1]);
   if (begin)
     misuse("a launch that begins at unit %lld", static_cast<long long>(begin));
-  if (!stream->isCapturing)
+  if (!stream->origin)
     log("launch %s", function->name.c_str());
   return enqueue(stream, [=, name = function->name] {
     if (++launches == number("SCRIMP_FAKE_LAUNCH", -1))
@@ -284,17 +292,44 @@ int cuStreamSynchronize(Stream *stream) {
   requireOutside(stream, "the host waits");
   return sticky;
 }
-int cuStreamWaitEvent(Stream *, Event *, unsigned) { return sticky; }
+int cuStreamQuery(Stream *stream) {
+  requireOutside(stream, "the host asks");
+  return sticky;
+}
+int cuStreamWaitEvent(Stream *stream, Event *event, unsigned) {
+  if (!event->stream)
+    misuse("a stream waits for an event that was not recorded");
+  Stream *origin = event->isCaptured ? event->stream->origin : nullptr;
+  if (event->isCaptured && !origin)
+    misuse("a stream waits for an event of a capture that is over");
+  if (origin && !stream->origin) {
+    stream->origin = origin;
+    origin->others.push_back(stream);
+  } else if (origin && stream == origin) {
+    event->stream->isAwaited = true;
+  } else if (stream->origin && !origin) {
+    misuse("a captured stream waits for an event from outside");
+  }
+  return sticky;
+}
 int cuStreamBeginCapture_v2(Stream *stream, int) {
   requireOutside(stream, "another capture begins");
   stream->isCapturing = true;
+  stream->origin = stream;
   stream->graph = {};
   return sticky;
 }
 int cuStreamEndCapture(Stream *stream, Graph **graph) {
   if (!stream->isCapturing)
     misuse("a capture ends that has not begun");
+  for (Stream *other : stream->others) {
+    if (!other->isAwaited)
+      misuse("a capture ends that has not waited for another stream");
+    other->origin = nullptr;
+  }
+  stream->others.clear();
   stream->isCapturing = false;
+  stream->origin = nullptr;
   *graph = new Graph(std::move(stream->graph));
   return sticky;
 }
@@ -315,7 +350,10 @@ int cuGraphExecDestroy(Graph *record) { return delete record, success; }
 int cuGraphDestroy(Graph *graph) { return delete graph, success; }
 int cuEventCreate(Event **event, unsigned) { return *event = new Event, success; }
 int cuEventDestroy_v2(Event *event) { return delete event, success; }
-int cuEventRecord(Event *, Stream *) { return sticky; }
+int cuEventRecord(Event *event, Stream *stream) {
+  *event = {stream, stream->origin != nullptr};
+  return sticky;
+}
 int cuEventQuery(Event *) { return sticky; }
 int cuEventSynchronize(Event *) { return sticky; }
 

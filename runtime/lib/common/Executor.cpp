@@ -208,14 +208,19 @@ Status Executor::walkOrReplay() {
   bool records = device.canRecord() && (communicator.size() == 1 || communicator.canRecord());
   if (isWatched || !records || (!record && runs++ == 0))
     return run(0, commands.size(), 0);
-  if (!record) {
+  if (record) {
+    communicator.countReplay(recorded);
+  } else {
+    Traffic before = communicator.traffic();
     Status status = device.startRecording();
     if (!status.failed())
       status = run(0, commands.size(), 0);
-    Result<int> recorded = device.stopRecording(); // also after a failure, to be done with it
-    if (status.failed() || recorded.failed())
-      return status.failed() ? status : recorded.status();
-    record = *recorded;
+    Result<int> made = device.stopRecording(); // also after a failure, to be done with it
+    if (status.failed() || made.failed())
+      return status.failed() ? status : made.status();
+    record = *made;
+    const Traffic &after = communicator.traffic();
+    recorded = {after.elements - before.elements, after.bytes - before.bytes, after.messages - before.messages, 0};
   }
   return device.replay(*record);
 }

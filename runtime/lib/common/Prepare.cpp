@@ -12,7 +12,8 @@ using namespace program;
 Trainer::Trainer(const ProgramImage &image, const Program *program, Options options, std::string programName,
                  Communicator &communicator, Ranks &ranks)
     : image(image), program(program), options(std::move(options)), programName(std::move(programName)),
-      communicator(communicator), ranks(ranks), share(Share::of(program->batch(), ranks.rank(), ranks.size())) {}
+      communicator(communicator), exchange(&communicator), ranks(ranks),
+      share(Share::of(program->batch(), ranks.rank(), ranks.size())) {}
 
 /// A resumed run goes on as the saved one would have: its flags hold unless given anew, and what would silently change
 /// the order of samples is refused.
@@ -147,6 +148,18 @@ Status Trainer::prepare() {
     return status;
   if (checkpoint)
     tellScheduleJump(checkpoint->state);
+  if (Status status = ranks.agree(openDevice()); status.failed())
+    return status;
+  if (ranks.size() > 1) {
+    Result<std::unique_ptr<Communicator>> connected = device->connect(communicator);
+    if (Status status = ranks.agree(connected.failed() ? connected.status() : Status::ok()); status.failed())
+      return status;
+    deviceCommunicator = std::move(*connected);
+    if (deviceCommunicator) {
+      exchange = deviceCommunicator.get();
+      exchange->setTimeout(options.commTimeout);
+    }
+  }
   if (Status status = ranks.agree(allocate()); status.failed())
     return status;
   return ranks.agree(openOutputs());
@@ -200,16 +213,20 @@ Status Trainer::openInputs() {
   return Status::ok();
 }
 
-Status Trainer::allocate() {
-  // First, so that what they take is known to be there.
-  if (Status status = communicator.reserve(collectivesOf(program)); status.failed())
-    return status;
+Status Trainer::openDevice() {
   pool.emplace(options.threads);
-  Result<std::unique_ptr<Device>> opened = openDevice(program, *pool, options.device);
+  Result<std::unique_ptr<Device>> opened = scrimp::runtime::openDevice(program, *pool, options.device);
   if (opened.failed())
     return opened.status();
   device = std::move(*opened);
-  if (Status status = device->checkMemory(program, communicator.bufferBytes()); status.failed())
+  return Status::ok();
+}
+
+Status Trainer::allocate() {
+  // First, so that what they take is known to be there.
+  if (Status status = exchange->reserve(collectivesOf(program)); status.failed())
+    return status;
+  if (Status status = device->checkMemory(program, exchange->bufferBytes()); status.failed())
     return status;
   if (Status status = device->checkLibrary(program); status.failed())
     return status;
@@ -239,7 +256,7 @@ Status Trainer::allocate() {
 
   const Graph *train = findGraph(program, "train");
   batch.emplace(*data, "--data", *arena, [this](int64_t place) { return sampleIn(place); });
-  trainGraph.emplace(program, train, image.kernels, arena->base, *device, communicator, &*batch);
+  trainGraph.emplace(program, train, image.kernels, arena->base, *device, *exchange, &*batch);
   lossOutput = findOutput(train, "loss");
   normOutput = findOutput(train, "grad_norm");
   updatesWait = train->updates_wait();
@@ -247,7 +264,7 @@ Status Trainer::allocate() {
     return status;
   if (evalData) {
     evalBatch.emplace(*evalData, "--eval-data", *arena, [this](int64_t place) { return evalSampleIn(place); });
-    evalGraph.emplace(program, evalProgram, image.kernels, arena->base, *device, communicator, &*evalBatch);
+    evalGraph.emplace(program, evalProgram, image.kernels, arena->base, *device, *exchange, &*evalBatch);
   }
   for (const Scalar *scalar : items(program->scalars()))
     scalars.push_back({scalarIndex(textOf(scalar->name())), scalar->dtype(),

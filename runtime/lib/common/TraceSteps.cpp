@@ -6,7 +6,7 @@
 
 namespace scrimp::runtime {
 
-Trainer::~Trainer() { communicator.observe(nullptr); }
+Trainer::~Trainer() { exchange->observe(nullptr); }
 
 /// By default from the second step on: the first meets memory that has not been touched.
 Status Trainer::findTracedSteps() {
@@ -41,7 +41,7 @@ Status Trainer::openTrace() {
 
 void Trainer::observe(Trace *newTrace) {
   tracing = newTrace;
-  communicator.observe(newTrace);
+  exchange->observe(newTrace);
   pool->observe(newTrace);
   trainGraph->setTrace(newTrace);
   if (evalGraph)

@@ -100,7 +100,7 @@ Status Trainer::trainStep(StepReport &report) {
   ScalarInputs inputs = scalarInputs(step, state.updates + 1, share.count);
   if (Status written = writeScalars(inputs); written.failed())
     return written;
-  Traffic before = communicator.traffic();
+  Traffic before = exchange->traffic();
   Result<const CheckFinite *> ran = trainGraph->run();
   if (ran.failed())
     return ran.status();
@@ -146,9 +146,9 @@ Status Trainer::trainStep(StepReport &report) {
   report.tokens = state.position * program->tokens_per_sample();
   report.arenaBytes = program->arena_bytes();
   report.hasRanks = ranks.size() > 1;
-  report.sentElements = communicator.traffic().elements - before.elements;
-  report.sentBytes = communicator.traffic().bytes - before.bytes;
-  report.waited = communicator.traffic().waitedSeconds - before.waitedSeconds;
+  report.sentElements = exchange->traffic().elements - before.elements;
+  report.sentBytes = exchange->traffic().bytes - before.bytes;
+  report.waited = exchange->traffic().waitedSeconds - before.waitedSeconds;
   report.seconds = now() - batchStart;
   // All ranks have gone through the step alike; what this one has made up for what it could not read goes no further.
   if (batch->failure().failed()) {
@@ -279,7 +279,7 @@ Status Trainer::summarise(double seconds, int64_t steps, int64_t samples) {
   text += format(", arena %.1f MiB", static_cast<double>(program->arena_bytes()) / (1 << 20));
   if (ranks.size() > 1)
     text += format(" and %.1f MiB for communication on each of %d ranks",
-                   static_cast<double>(communicator.bufferBytes()) / (1 << 20), ranks.size());
+                   static_cast<double>(exchange->bufferBytes()) / (1 << 20), ranks.size());
   text += format(", peak memory %.1f MiB", static_cast<double>(*mostMemory) / (1 << 20));
   if (std::string ofDevice = device->describeMemory(program); !ofDevice.empty())
     text += ", " + ofDevice;

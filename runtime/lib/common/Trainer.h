@@ -37,6 +37,7 @@ private:
 
   Status openInputs();
   std::vector<Fact> facts() const;
+  Status openDevice();
   Status allocate();
   Status openOutputs();
   Status mergeResumedState(const RunState &saved);
@@ -85,7 +86,11 @@ private:
   const program::Program *program;
   Options options;
   std::string programName;
-  Communicator &communicator;
+  std::optional<ThreadPool> pool;
+  std::unique_ptr<Device> device;
+  Communicator &communicator; // of the host
+  std::unique_ptr<Communicator> deviceCommunicator;
+  Communicator *exchange; // what the graphs use: that of the device, where it has its own, else the host's
   Ranks &ranks;
   Share share; // of each batch
   RunState state;
@@ -108,8 +113,6 @@ private:
   int64_t evalFirst = 0, evalFilled = 0,
           evalOwn = 0; // of evalBatch: its first sample, samples of all, and of this rank
   CarriedTensors carried;
-  std::optional<ThreadPool> pool;
-  std::unique_ptr<Device> device;
   std::optional<ArenaRef> arena;
   std::optional<Executor> trainGraph, evalGraph;
   const program::Output *lossOutput = nullptr, *normOutput = nullptr;

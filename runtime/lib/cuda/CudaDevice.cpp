@@ -4,10 +4,15 @@
 #include "../common/LinearArguments.h"
 #include "BlasLt.h"
 #include "LocalRank.h"
+#include "Nccl.h"
+#include "scrimp/runtime/Clock.h"
 #include "scrimp/runtime/Device.h"
 #include "scrimp/runtime/Program.h"
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 namespace scrimp::runtime {
 
@@ -53,6 +58,7 @@ public:
   }
   Status download(void *target, const char *source, int64_t bytes) override;
 
+  Result<std::unique_ptr<Communicator>> connect(Communicator &host) override;
   Status checkMemory(const program::Program *program, uint64_t communicationBytes) override;
   std::string describeMemory(const program::Program *program) const override;
   Status checkLibrary(const program::Program *) override { return Status::ok(); }
@@ -67,7 +73,7 @@ public:
         driver.cuMemcpyDtoDAsync_v2(addressOf(target), addressOf(source), static_cast<size_t>(bytes), stream),
         "copying on the device");
   }
-  Status synchronize() override { return finished(driver.cuStreamSynchronize(stream), "the step"); }
+  Status synchronize() override;
 
   bool canRecord() const override { return !options.checkLaunches; }
   Status startRecording() override {
@@ -81,6 +87,7 @@ public:
 private:
   static Address addressOf(const char *pointer) { return reinterpret_cast<Address>(pointer); }
 
+  Status runOwn(const std::string &kernel, const char *source, char *target, int64_t units, Stream on);
   Status findGpu();
   Status loadModule(const program::Program *program);
   Status findFunctions(const program::Program *program);
@@ -97,7 +104,9 @@ private:
   Gpu gpu;
   Context context = nullptr;
   Module module = nullptr;
-  std::vector<Function> functions; // in the order of Program.kernels
+  std::vector<Function> functions;              // in the order of Program.kernels
+  std::map<std::string, Function> ownFunctions; // kernels of the runtime's own
+  Communicator *communicator = nullptr;
   Stream stream = nullptr;
   BlasLt blas;
   char *checkResult = nullptr;
@@ -198,11 +207,6 @@ Status CudaDevice::findFunctions(const program::Program *program) {
 }
 
 Status CudaDevice::open(const program::Program *program) {
-  if (program->world() > 1)
-    return Status::error(
-        "this program is for %u ranks, and there is no exchange between GPUs yet; compile it with --world "
-        "1, or with --target cpu",
-        program->world());
   Result<Driver> opened = Driver::open();
   if (opened.failed())
     return opened.status();
@@ -249,6 +253,68 @@ Status CudaDevice::checkMemory(const program::Program *program, uint64_t communi
       static_cast<double>(needed) / mib, static_cast<double>(allBytes) / mib, gpu.name.c_str(),
       static_cast<double>(freeBytes) / mib, static_cast<double>(freeAtStart) / mib,
       static_cast<long long>(freeBytes >> 20));
+}
+
+Result<std::unique_ptr<Communicator>> CudaDevice::connect(Communicator &host) {
+  using Uuid = std::array<char, 16>;
+  Uuid mine{};
+  std::vector<Uuid> all(static_cast<size_t>(host.size()));
+  Status status = driver.check(driver.cuDeviceGetUuid_v2(mine.data(), gpu.ordinal), "asking a GPU what it is");
+  if (Status gathered = host.gather(&mine, all.data(), sizeof(mine)); gathered.failed())
+    return gathered;
+  for (int rank = 0; rank < host.size(); ++rank)
+    for (int other = 0; other < rank && !status.failed(); ++other)
+      if (all[static_cast<size_t>(rank)] == all[static_cast<size_t>(other)])
+        status =
+            Status::error("ranks %d and %d are on one GPU, a %s; start no more ranks than GPUs, and let LOCAL_RANK "
+                          "tell them apart",
+                          other, rank, gpu.name.c_str());
+  if (status.failed())
+    return status; // alike on all ranks, unless a GPU is lost
+  NcclDevice forNccl{&driver, stream,
+                     [this](const std::string &kernel, const char *source, char *target, int64_t units, Stream on) {
+                       return runOwn(kernel, source, target, units, on);
+                     },
+                     [this](uint64_t bytes) { return allocate(bytes, 256); }};
+  Result<std::unique_ptr<Communicator>> connected = connectNccl(forNccl, host, options.libraries);
+  if (!connected.failed())
+    communicator = connected->get();
+  return connected;
+}
+
+/// A kernel of one buffer to another (lib/Codegen/RuntimeKernels.h).
+Status CudaDevice::runOwn(const std::string &kernel, const char *source, char *target, int64_t units, Stream on) {
+  Function &function = ownFunctions[kernel];
+  if (!function)
+    if (Status status = driver.check(driver.cuModuleGetFunction(&function, module, kernel.c_str()),
+                                     "finding kernel '" + kernel + "'");
+        status.failed())
+      return status;
+  constexpr int64_t threads = 128, mostBlocks = 65535;
+  auto blocks = static_cast<unsigned>(std::min((units + threads - 1) / threads, mostBlocks));
+  uint64_t arguments[] = {addressOf(source), addressOf(target), 0, 0, 0, static_cast<uint64_t>(units)};
+  void *pointers[std::size(arguments)];
+  for (size_t i = 0; i < std::size(arguments); ++i)
+    pointers[i] = arguments + i;
+  return driver.check(driver.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, on, pointers, nullptr),
+                      "the kernel " + kernel);
+}
+
+/// Other ranks may be dead or late; whether they are, only their communicator can tell.
+Status CudaDevice::synchronize() {
+  if (!communicator)
+    return finished(driver.cuStreamSynchronize(stream), "the step");
+  double begin = now();
+  for (;;) {
+    Code code = driver.cuStreamQuery(stream);
+    if (code != notReady)
+      return finished(code, "the step");
+    if (Status status = communicator->progress(); status.failed())
+      return status;
+    if (Status status = communicator->checkTimeout(now() - begin); status.failed())
+      return status;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
 }
 
 std::string CudaDevice::describeMemory(const program::Program *program) const {

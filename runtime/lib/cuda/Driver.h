@@ -71,6 +71,7 @@ enum : int {
     (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void **, void **))        \
   X(cuStreamCreate, (Stream *, unsigned))                                                                              \
   X(cuStreamDestroy_v2, (Stream))                                                                                      \
+  X(cuStreamQuery, (Stream))                                                                                           \
   X(cuStreamSynchronize, (Stream))                                                                                     \
   X(cuStreamWaitEvent, (Stream, Event, unsigned))                                                                      \
   X(cuStreamBeginCapture_v2, (Stream, int))                                                                            \

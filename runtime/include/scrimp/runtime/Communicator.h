@@ -87,6 +87,8 @@ public:
   /// Source and target belong to the collective until wait() has returned.
   virtual Status start(const CollectiveCall &call, Handle &handle) = 0;
   virtual Status progress() = 0;
+  /// Of a communicator of a device: fails where that has waited for other ranks for longer than they have.
+  virtual Status checkTimeout(double) const { return Status::ok(); }
   /// Whether a device may record collectives, which it then starts itself (Device::startRecording).
   virtual bool canRecord() const { return false; }
   virtual Status wait(Handle handle) = 0;
@@ -98,6 +100,12 @@ public:
   virtual void finish() = 0;
 
   const Traffic &traffic() const { return sent; }
+  /// What a device has sent that ran a record again.
+  void countReplay(const Traffic &again) {
+    sent.elements += again.elements;
+    sent.bytes += again.bytes;
+    sent.messages += again.messages;
+  }
   /// Tells `observer` from now on; null: nobody.
   void observe(CollectiveObserver *newObserver) { observer = newObserver; }
 

@@ -2,6 +2,7 @@
 #ifndef SCRIMP_RUNTIME_DEVICE_H
 #define SCRIMP_RUNTIME_DEVICE_H
 
+#include "scrimp/runtime/Communicator.h"
 #include "scrimp/runtime/Library.h"
 #include "scrimp/runtime/abi.h"
 #include <memory>
@@ -46,10 +47,13 @@ public:
   /// From and to the host; `source` may be reused when the call returns.
   virtual Status upload(char *target, const void *source, int64_t bytes) = 0;
   virtual Status download(void *target, const char *source, int64_t bytes) = 0;
-  /// An address as a communicator takes it that exchanges bytes of this device.
+  /// An address as the communicator takes it that exchanges bytes of this device: `host`, or what connect() gave.
   virtual char *forCommunicator(char *address) { return address; }
+  /// Connects the devices of ranks that `host` connects, on all of them together; null: `host` serves the device too.
+  virtual Result<std::unique_ptr<Communicator>> connect(Communicator &) { return std::unique_ptr<Communicator>(); }
 
-  /// Fails where there is no room for a program's arena and so many bytes for communication, which would only be met later.
+  /// Fails where there is no room for a program's arena and so many bytes for communication, which would only be met
+  /// later.
   virtual Status checkMemory(const program::Program *program, uint64_t communicationBytes) = 0;
   /// What a program takes of a device of its own, for the summary of a run; nothing where that is the host's memory.
   virtual std::string describeMemory(const program::Program *) const { return ""; }

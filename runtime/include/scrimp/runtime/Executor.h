@@ -132,6 +132,7 @@ private:
   bool isStaged = false;
   int runs = 0;              // without a record
   std::optional<int> record; // of all commands
+  Traffic recorded;          // what a run of it sends
 };
 
 } // namespace scrimp::runtime
