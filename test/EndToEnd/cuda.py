@@ -6,6 +6,7 @@ machine is told in a line.
 
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -111,6 +112,7 @@ def ranks(folder):
             compile_model(model, place / target, "--target", target, "--workers", "1", *flags)
             options = machine(kernels, DEVICES=2, LOG=place / "log")["env"] if target == "cuda" else os.environ
             options = dict(options, TMPDIR=str(place))
+            options_of_cuda = options if target == "cuda" else options_of_cuda
             done = subprocess.run(
                 [launcher, "-n", "2", "sh", "-c", 'LOCAL_RANK=${PMI_RANK:-$OMPI_COMM_WORLD_RANK} exec "$@"', "sh",
                  place / target, *data_of("gpt2"), "--steps", "3", "--metrics", f"{place}/{target}-{{rank}}.jsonl",
@@ -127,8 +129,23 @@ def ranks(folder):
             sent = [m["sent_elements"] for m in (found, expected)]
             check(sent[0] == sent[1] > 0, f"{name}: {sent} elements sent, over MPI the second")
         check((place / "log").read_text().count("graph") == 4, (place / "log").read_text()[-300:])
-        names = harness.weights(place / "cuda.save") if name == "plain" else {}
-        check(all(np.isfinite(names[n]).all() for n in names), "weights are not finite")
+        if name != "plain":
+            continue
+        # Started as torchrun does, without MPI.
+        port = str(random.randrange(20000, 50000))
+        world = [
+            subprocess.Popen(
+                [place / "cuda", *data_of("gpt2"), "--steps", "3", "--save", place / "torchrun.save"], text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                env={**options_of_cuda, "RANK": str(r), "WORLD_SIZE": "2", "LOCAL_RANK": str(r), "MASTER_ADDR": "localhost",
+                     "MASTER_PORT": port},
+            )
+            for r in range(2)
+        ]  # fmt: skip
+        for each in world:
+            text, _ = each.communicate(timeout=120)
+            check(each.returncode == 0, text)
+        same_checkpoints(place / "cuda.save", place / "torchrun.save", "ranks started by torchrun")
     done = subprocess.run(
         [launcher, "-n", "2", place / "cuda", *data_of("gpt2"), "--steps", "1"], capture_output=True, text=True,
         env={**machine(kernels, DEVICES=2)["env"], **openmpi, "LOCAL_RANK": "1"},

@@ -1,6 +1,7 @@
 // From the environment to a communicator.
 #include "scrimp/runtime/Launch.h"
 #include "Mpi.h"
+#include "Sockets.h"
 #include <cstdlib>
 #include <dlfcn.h>
 #include <optional>
@@ -41,11 +42,12 @@ Launch Launch::fromEnvironment() {
 Result<std::unique_ptr<Communicator>> openCommunicator(const Launch &launch) {
   if (launch.kind == Launch::Kind::alone)
     return makeSelfCommunicator();
-  if (launch.kind == Launch::Kind::torchrun)
-    return Status::error(
-        "RANK and WORLD_SIZE are set, as torchrun does, but ranks on CPUs talk by MPI; start them with "
-        "mpirun -n %d, or srun, instead",
-        launch.size);
+  if (launch.kind == Launch::Kind::torchrun) {
+    Result<std::unique_ptr<Transport>> transport = startTorchrun(launch);
+    if (transport.failed())
+      return transport.status();
+    return makeMessageCommunicator(std::move(*transport));
+  }
   const std::vector<std::string> mpich = {"libmpich.so.12", "libmpi.so.12", "libmpi_cray.so.12"};
   std::vector<std::string> names = {"libmpi.so.40"}; // Open MPI
   // SLURM's interfaces serve both families.
