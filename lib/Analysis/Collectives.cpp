@@ -1,7 +1,6 @@
 #include "scrimp/Analysis/Collectives.h"
 
 #include "scrimp/Analysis/Aliases.h"
-#include "scrimp/Analysis/Cost.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -155,7 +154,7 @@ SmallVector<Traffic> mlir::scrimp::collectTraffic(func::FuncOp function, const p
     if (traffic == all.end())
       traffic = all.insert(all.end(), {name.str()});
     traffic->count += times;
-    planner::ExchangeCost cost = planner::estimateExchange(describeExchange(op), network);
+    planner::ExchangeCost cost = planner::estimateExchange(op.getExchange(), network);
     traffic->bytes += times * cast<CostOp>(op.getOperation()).getLinkBytes();
     traffic->betweenBytes += times * cost.betweenBytes;
     traffic->seconds += static_cast<double>(times) * cost.seconds;

@@ -143,6 +143,9 @@ bool AllReduceOp::givesSameOnAllRanks() { return true; }
 bool AllReduceOp::mayOverwrite(unsigned, unsigned) { return true; }
 bool AllReduceOp::isLinearIn(ArrayRef<bool>) { return getKind() == ReduceKind::sum && !getPerStep(); }
 DimensionRule AllReduceOp::getDimensionRule() { return elementwiseRule(*this); }
+planner::Exchange AllReduceOp::getExchange() {
+  return {planner::Pattern::AllReduce, getNumRanks(), wireBytes(getWire(), tensorType(getX()))};
+}
 int64_t AllReduceOp::getFlops() { return tensorType(getX()).getNumElements(); }
 
 /// Terms go to whoever adds up that part, the parts of the sum to all.
@@ -188,6 +191,9 @@ bool ReduceScatterOp::givesSameOnAllRanks() { return false; }
 bool ReduceScatterOp::mayOverwrite(unsigned, unsigned) { return false; }
 bool ReduceScatterOp::isLinearIn(ArrayRef<bool>) { return !getPerStep(); }
 DimensionRule ReduceScatterOp::getDimensionRule() { return DimensionRule(*this); }
+planner::Exchange ReduceScatterOp::getExchange() {
+  return {planner::Pattern::ReduceScatter, getNumRanks(), wireBytes(getWire(), tensorType(getX()))};
+}
 int64_t ReduceScatterOp::getFlops() { return tensorType(getX()).getNumElements(); }
 
 int64_t ReduceScatterOp::getLinkBytes() { return shareSent(wireBytes(getWire(), tensorType(getX())), getWorld()); }
@@ -233,6 +239,7 @@ OpFoldResult AllGatherOp::fold(FoldAdaptor) { return foldOnOneRank(getX(), getWo
 bool AllGatherOp::givesSameOnAllRanks() { return true; }
 bool AllGatherOp::mayOverwrite(unsigned, unsigned) { return false; }
 DimensionRule AllGatherOp::getDimensionRule() { return DimensionRule(*this); }
+planner::Exchange AllGatherOp::getExchange() { return {planner::Pattern::AllGather, getNumRanks(), bytesOf(getY())}; }
 int64_t AllGatherOp::getFlops() { return 0; }
 int64_t AllGatherOp::getLinkBytes() { return bytesOf(getX()) * (getWorld() - 1); }
 
@@ -261,6 +268,9 @@ OpFoldResult CollectiveBroadcastOp::fold(FoldAdaptor) { return foldOnOneRank(get
 bool CollectiveBroadcastOp::givesSameOnAllRanks() { return true; }
 bool CollectiveBroadcastOp::mayOverwrite(unsigned, unsigned) { return true; }
 DimensionRule CollectiveBroadcastOp::getDimensionRule() { return elementwiseRule(*this); }
+planner::Exchange CollectiveBroadcastOp::getExchange() {
+  return {planner::Pattern::Broadcast, getNumRanks(), bytesOf(getX())};
+}
 int64_t CollectiveBroadcastOp::getFlops() { return 0; }
 int64_t CollectiveBroadcastOp::getLinkBytes() { return shareSent(bytesOf(getX()), getWorld()); }
 

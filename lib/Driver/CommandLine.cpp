@@ -154,19 +154,32 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
                  "When gradients are added up over the ranks: per-step, per-micro-batch (--zero 1 to 3 accumulate a "
                  "rank's part alone then), or auto: per micro-batch from --zero 2 on (the default)")
       ->check(CLI::IsMember({"auto", "per-step", "per-micro-batch"}));
+  app.add_option(
+         "--unshard", options.unshard,
+         "--zero 3: blocks and parameters that are gathered once a step and kept, instead of once for each use: "
+         "glob patterns")
+      ->type_name("PATTERN");
   app.add_option("--reduce-dtype", options.reduceDtype, "What gradients of fp32 are sent as; sums stay fp32")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
       ->capture_default_str();
-  app.add_option_function<std::string>(
-         "--bucket-bytes",
-         [&options](const std::string &text) {
-           std::optional<int64_t> bytes = parseMemorySize(text);
-           if (!bytes || text == "max")
-             throw CLI::ValidationError("--bucket-bytes", "'" + text + "' is no size; expected 25MiB or the like");
-           options.bucketBytes = *bytes;
-         },
-         "The most bytes of parameters that ranks exchange at once; default: those of a block")
-      ->type_name("SIZE");
+  auto addSize = [&app](const char *flag, int64_t &size, const char *what) {
+    app.add_option_function<std::string>(
+           flag,
+           [flag, &size](const std::string &text) {
+             std::optional<int64_t> bytes = parseMemorySize(text);
+             if (!bytes || text == "max")
+               throw CLI::ValidationError(flag, "'" + text + "' is no size; expected 25MiB or the like");
+             size = *bytes;
+           },
+           what)
+        ->type_name("SIZE");
+  };
+  addSize("--bucket-bytes", options.bucketBytes,
+          "The most bytes of parameters that ranks exchange at once; default: those of a block");
+  addSize(
+      "--overlap-bytes", options.overlapBytes,
+      "Bytes by which the peak may rise so that what ranks exchange starts earlier and is waited for later; default: "
+      "none, or what --memory-budget chooses");
   app.add_option("--persist-below", options.persistBelow,
                  "Parameters of fewer elements are not shared out (--zero): every rank keeps them whole")
       ->check(CLI::Range(int64_t(0), int64_t(1) << 40, "POSITIVE"))

@@ -82,6 +82,7 @@ void mlir::scrimp::buildGraphPipeline(OpPassManager &manager, const TrainPipelin
   optimizer.world = options.world;
   optimizer.zero = options.zero;
   optimizer.sync = options.sync;
+  optimizer.unshard.assign(options.unshard.begin(), options.unshard.end());
   optimizer.reduceDtype = options.reduceDtype == "bf16" ? "bf16" : options.reduceDtype == "fp16" ? "f16" : "f32";
   optimizer.bucketBytes = options.bucketBytes;
   optimizer.persistBelow = options.persistBelow;
@@ -136,6 +137,7 @@ void mlir::scrimp::buildPlanPipeline(OpPassManager &manager, const TrainPipeline
   // Fusion may have carried an op past the update of what it reads; keep-order undoes that and no more.
   ScheduleOptions schedule;
   schedule.keepOrder = !options.schedule;
+  schedule.overlapBytes = options.overlapBytes;
   manager.addNestedPass<func::FuncOp>(createSchedule(schedule));
   manager.addPass(createPlanMemory());
   manager.addPass(createVerifyCollectives());
@@ -159,8 +161,10 @@ void mlir::scrimp::readOptions(TrainPipelineOptions &pipeline, const CompileOpti
   pipeline.world = options.world;
   pipeline.zero = options.zero.value_or(0);
   pipeline.sync = options.sync.empty() ? "auto" : options.sync;
+  pipeline.unshard = ArrayRef(options.unshard);
   pipeline.reduceDtype = options.reduceDtype;
   pipeline.bucketBytes = options.bucketBytes;
+  pipeline.overlapBytes = options.overlapBytes;
   pipeline.persistBelow = options.persistBelow;
   pipeline.chunk = ArrayRef(options.chunk);
   pipeline.remat = options.remat.empty() ? "none" : options.remat;

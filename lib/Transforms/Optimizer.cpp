@@ -116,6 +116,10 @@ private:
     if (world < 1 || zero < 0 || zero > 3)
       return getOperation().emitError() << "there are stages 0 to 3 of ZeRO, for 1 rank or more; found stage "
                                         << zero.getValue() << " and " << world.getValue() << " ranks";
+    if (!unshard.empty() && (zero != 3 || world == 1))
+      return getOperation().emitError()
+             << "only stage 3 of ZeRO shards parameters that unshard could keep gathered; found "
+             << "stage " << zero.getValue() << " and " << world.getValue() << " ranks";
     if (sync != "auto" && sync != "per-step" && sync != "per-micro-batch")
       return getOperation().emitError() << "sync is '" << sync.getValue()
                                         << "'; there are auto, per-step and per-micro-batch";
@@ -165,6 +169,28 @@ private:
     return patterns;
   }
 
+  /// Whether a pattern matches the bucket's block, or a parameter in it.
+  static bool isMatched(const Bucket &bucket, ArrayRef<llvm::GlobPattern> patterns) {
+    return llvm::any_of(patterns, [&](const llvm::GlobPattern &pattern) {
+      return (!bucket.block.empty() && pattern.match(bucket.block)) ||
+             llvm::any_of(bucket.members, [&](const BucketMember &member) { return pattern.match(member.name); });
+    });
+  }
+
+  /// The patterns of what is gathered once. Fails after an error on one that is malformed or matches nothing: most
+  /// likely a misspelt name.
+  LogicalResult parseUnshard(Location loc, ArrayRef<Bucket> buckets, SmallVectorImpl<llvm::GlobPattern> &patterns) {
+    for (const std::string &text : unshard) {
+      auto pattern = llvm::GlobPattern::create(text, /*MaxSubPatterns=*/1024);
+      if (!pattern)
+        return emitError(loc) << "unshard pattern '" << text << "': " << toString(pattern.takeError());
+      if (llvm::none_of(buckets, [&](const Bucket &bucket) { return isMatched(bucket, *pattern); }))
+        return emitError(loc) << "unshard pattern '" << text << "' matches no block and no parameter";
+      patterns.push_back(*pattern);
+    }
+    return success();
+  }
+
   LogicalResult makeBuckets(func::FuncOp train, const llvm::MapVector<StringRef, Value> &gradients,
                             SmallVectorImpl<Bucket> &buckets) {
     DecayExemptions exemptions;
@@ -211,6 +237,9 @@ private:
       return failure();
     llvm::append_range(buckets, trained);
     llvm::append_range(buckets, frozen);
+    SmallVector<llvm::GlobPattern> unsharded;
+    if (failed(parseUnshard(train.getLoc(), buckets, unsharded)))
+      return failure();
     for (Bucket &bucket : buckets) {
       if (states == "bf16")
         bucket.narrowest = BFloat16Type::get(&getContext());
@@ -218,7 +247,7 @@ private:
       bucket.updatesPart = isShared(bucket) && bucket.isTrained();
       // Where 16 bits are gathered, each rank keeps its part of what they are rounded from.
       bucket.holdsPart = isShared(bucket) && (zero == 3 || bucket.read);
-      bucket.gathersAnew = zero == 3;
+      bucket.gathersAnew = zero == 3 && !isMatched(bucket, unsharded);
       bucket.layOut();
     }
     return success();

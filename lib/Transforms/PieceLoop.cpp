@@ -35,8 +35,7 @@ SmallVector<Value> PieceLoop::getInputs() const {
   return inputs;
 }
 
-std::optional<BatchPlacement> PieceLoop::splitOfOperand(Operation &op, unsigned operand,
-                                                        std::optional<BatchCut> cut) {
+std::optional<BatchPlacement> PieceLoop::splitOfOperand(Operation &op, unsigned operand, std::optional<BatchCut> cut) {
   if (!cut)
     return std::nullopt;
   DimensionRule rule = cast<BatchSplitOp>(op).getDimensionRule();
@@ -62,7 +61,7 @@ void PieceLoop::need(const Form &form) {
     cut = cutOf(rule, rule.results[result.getResultNumber()], placementOf(form), batch);
     if (!cut)
       return needInput(form);
-  } else if (!isFree(op) || analysis.isWhole(op)) {
+  } else if (!(isFree(op) || isOfOneUse(op)) || analysis.isWhole(op)) {
     return needInput(form);
   }
   SmallVector<std::optional<BatchCut>> &ofOp = instances[op];
@@ -74,6 +73,20 @@ void PieceLoop::needInput(const Form &form) {
   // A state that the pieces move is carried, not read.
   if (!isOwn(form.first))
     (isSplit(form) ? splitInputs : sharedInputs).insert(form);
+}
+
+/// Whether the op computes from what is for one use (a part of a gathered parameter, a function of one): kept for all
+/// iterations it would take that once more.
+bool PieceLoop::isOfOneUse(Operation *op) {
+  if (!remakesOutside || !isMemoryEffectFree(op))
+    return false;
+  if (auto known = ofOneUse.find(op); known != ofOneUse.end())
+    return known->second;
+  bool result = llvm::any_of(op->getOperands(), [&](Value operand) {
+    Operation *source = operand.getDefiningOp();
+    return source && !isInside(*source) && (isForOneUse(source) || isOfOneUse(source));
+  });
+  return ofOneUse[op] = result;
 }
 
 /// Whether making the value again in each iteration costs nothing, or is what it is there for.
@@ -190,8 +203,7 @@ void PieceLoop::buildInstance(OpBuilder &builder, Operation &op, std::optional<B
   SmallVector<std::optional<BatchPlacement>> splits;
   for (auto [result, factors] : llvm::zip(op.getResults(), rule.results)) {
     splits.push_back(splitBy(rule, factors, *cut));
-    types.push_back(splits.back() ? pieceType(tensorType(result), *splits.back(), batch, samples)
-                                  : tensorType(result));
+    types.push_back(splits.back() ? pieceType(tensorType(result), *splits.back(), batch, samples) : tensorType(result));
   }
   int64_t perSample = rule.factors[cut->factor].size / (cut->outer * batch);
   results = split.buildPiece(builder, operands, types, {cut->factor, perSample, begin});
@@ -216,8 +228,9 @@ Value PieceLoop::writePiece(OpBuilder &builder, Value value, Value piece, Value 
   auto indexType = RankedTensorType::get({part[1]}, builder.getI64Type());
   GraphExpr first(builder, where, begin);
   Value indices = IotaOp::create(builder, where, indexType, /*dim=*/0, APFloat(0.0), APFloat(1.0));
-  indices = AddOp::create(builder, where, indices,
-                          BroadcastOp::create(builder, where, indexType, (first * static_cast<double>(perSample)).value));
+  indices =
+      AddOp::create(builder, where, indices,
+                    BroadcastOp::create(builder, where, indexType, (first * static_cast<double>(perSample)).value));
   whole = reshapeTo(builder, where, whole, rows);
   Value sum = ScatterAddOp::create(builder, where, whole.getType(), reshapeTo(builder, where, piece, part), indices, 1);
   cast<AccumulatingOp>(sum.getDefiningOp()).setBase(whole);

@@ -72,6 +72,7 @@ private:
   static std::optional<BatchPlacement> splitOfOperand(Operation &op, unsigned operand, std::optional<BatchCut> cut);
   bool isOwn(Value value) const { return analysis.getPlacement(value).kind == BatchPlacement::Own; }
   static bool isFree(Operation *op);
+  bool isOfOneUse(Operation *op);
 
   void need(const Form &form);
   void needInput(const Form &form);
@@ -93,6 +94,7 @@ private:
   llvm::DenseMap<Value, RankedTensorType> sumTypes;
   SmallVector<State> states;
   llvm::SetVector<Form> sharedInputs, splitInputs;
+  llvm::DenseMap<Operation *, bool> ofOneUse;
   /// How often, and cut how, the body holds an op.
   llvm::DenseMap<Operation *, SmallVector<std::optional<BatchCut>>> instances;
 };

@@ -8,11 +8,23 @@
 using namespace mlir;
 using namespace mlir::scrimp;
 
+/// What the backward pass gathers of what `op` gathers. Before anything is built: then its operand is a clone, perhaps.
+static Operation *findOtherStart(Operation *op, const TrainingParts &parts) {
+  for (Operation *user : op->getOperand(0).getUsers())
+    if (user != op && user->getName() == op->getName() && parts.isBackward(user) &&
+        user->getBlock() == op->getBlock() && isForOneUse(user))
+      return user;
+  return nullptr;
+}
+
 RecomputeBuilder::RecomputeBuilder(const ResidualGraph &graph, const planner::RematChoice &choice,
                                    const DeviceRates &rates)
     : graph(graph), choice(choice), rates(rates), builder(graph.getBlock().getParentOp()->getContext()) {
   for (auto [i, op] : llvm::enumerate(graph.getBlock()))
     position[&op] = i;
+  for (Operation *op : graph.getOps())
+    if (isa<AsyncOp>(op) && isForOneUse(op))
+      otherStarts[op] = findOtherStart(op, graph.getParts());
   findArrivals();
 }
 
@@ -142,26 +154,28 @@ Value RecomputeBuilder::rebuild(Value value, const Demand &demand) {
   return made->getResult(result.getResultNumber());
 }
 
-/// What the backward pass gathers for itself (CollectiveOp::isForOneUse) serves clones too, if it is not gathered later
-/// than they need it: then it is gathered earlier.
+/// Moves `op`, and what it reads, before `point`.
+static void moveUp(Operation *op, Operation *point) {
+  if (op->getBlock() != point->getBlock() || op->isBeforeInBlock(point))
+    return;
+  op->moveBefore(point);
+  for (Value operand : op->getOperands())
+    if (Operation *source = operand.getDefiningOp())
+      moveUp(source, op);
+}
+
+/// What the backward pass gathers for itself (CollectiveOp::isForOneUse) serves clones too; where they need it earlier,
+/// it is gathered earlier.
 Operation *RecomputeBuilder::findOtherUse(Operation *op, const Demand &demand) {
   if (!isForOneUse(op))
     return nullptr;
-  if (isa<AsyncOp>(op)) {
-    for (Operation *user : op->getOperand(0).getUsers())
-      if (user != op && user->getName() == op->getName() && graph.getParts().isBackward(user) &&
-          user->getBlock() == op->getBlock() && isForOneUse(user)) {
-        if (demand.before->isBeforeInBlock(user))
-          user->moveBefore(demand.before);
-        return user;
-      }
-    return nullptr;
-  }
-  Operation *start = findOtherUse(op->getOperand(0).getDefiningOp(), demand);
-  Operation *end = start ? cast<AsyncOp>(start).getEnd() : nullptr;
-  if (end && demand.before->isBeforeInBlock(end))
-    end->moveBefore(demand.before);
-  return end;
+  Operation *found = otherStarts.lookup(op);
+  if (!isa<AsyncOp>(op))
+    if (Operation *start = findOtherUse(op->getOperand(0).getDefiningOp(), demand))
+      found = cast<AsyncOp>(start).getEnd();
+  if (found)
+    moveUp(found, demand.before);
+  return found;
 }
 
 /// An op that reads no clone reads what is kept after the event; others wait with the clone that they read.
@@ -212,8 +226,11 @@ void RecomputeBuilder::build() {
       readers.push_back(&op);
   for (Operation *reader : readers)
     for (OpOperand &operand : reader->getOpOperands())
-      if (isRepeated(operand.get()))
-        operand.set(rebuild(operand.get(), {&operand, reader, arrival.lookup(reader)}));
+      if (isRepeated(operand.get())) {
+        // What is gathered for one use may start early: no gradient tells when.
+        Value event = isForOneUse(reader) ? Value() : arrival.lookup(reader);
+        operand.set(rebuild(operand.get(), {&operand, reader, event}));
+      }
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(graph.getBlock())))
     if (isOpTriviallyDead(&op))
       op.erase();

@@ -40,6 +40,7 @@ private:
   OpBuilder builder;
   DenseMap<Operation *, unsigned> position; // in the given order
   DenseMap<Operation *, Value> arrival;     // of backward ops: see findArrivals
+  DenseMap<Operation *, Operation *> otherStarts; // of the forward pass's gathers: see findOtherUse
   DenseMap<Value, bool> repeated;
   DenseMap<Operation *, Operation *> shared;                     // clones that are stored
   DenseMap<std::pair<Operation *, Value>, Operation *> inKernel; // clones for kernels that wait for an event

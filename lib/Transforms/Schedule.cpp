@@ -274,15 +274,16 @@ private:
   SmallVector<SmallVector<unsigned, 4>, 0> accesses; // by op
 };
 
-/// A piece of a bucket that is computed before the rest of the bucket would be overwritten by that: moves it, and what reads
-/// it, behind. (A loop over samples that gives the one lets everything stand before it that has no samples.)
+/// A piece of a bucket that is computed before the rest of the bucket would be overwritten by that: moves it, and what
+/// reads it, behind. (A loop over samples that gives the one lets everything stand before it that has no samples.)
 void movePiecesBehindBuckets(Block &block) {
   SmallVector<std::pair<Operation *, Operation *>> pairs;
   for (Operation &op : block.without_terminator()) {
     std::optional<Tie> tie = isViewLike(&op) ? getViewTie(op.getResult(0)) : std::nullopt;
     if (!tie || !tie->placed)
       continue;
-    Operation *piece = getComputingOp(op.getOperand(*tie->placed)), *bucket = getComputingOp(op.getOperand(tie->operand));
+    Operation *piece = getComputingOp(op.getOperand(*tie->placed)),
+              *bucket = getComputingOp(op.getOperand(tie->operand));
     if (piece && bucket && piece->getBlock() == &block && bucket->getBlock() == &block)
       pairs.emplace_back(piece, bucket);
   }
@@ -311,6 +312,7 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
     FailureOr<Aliases> aliases = Aliases::compute(function);
     if (failed(aliases))
       return signalPassFailure();
+    risen = 0;
     // Bodies first: what one needs at most is then known to the block around it.
     function.walk([&](BodyOp body) { scheduleBlock(body.getBodyBlock(), *aliases); });
     scheduleBlock(function.getBody().front(), *aliases);
@@ -345,10 +347,13 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
     if (llvm::none_of(graph.ops, llvm::IsaPred<AsyncOp>))
       return;
     MemoryUse use = computeMemoryUse(getOperation(), aliases);
-    int64_t peak = getPeak(graph.block, use);
-    apply(graph, overlapStarts(graph.block, graph.ops, graph.successors, order, use, aliases));
-    if (getPeak(graph.block, computeMemoryUse(getOperation(), aliases)) > peak)
+    int64_t peak = getPeak(graph.block, use), room = std::max<int64_t>(0, overlapBytes - risen);
+    apply(graph, overlapStarts(graph.block, graph.ops, graph.successors, order, use, aliases, room));
+    int64_t reached = getPeak(graph.block, computeMemoryUse(getOperation(), aliases));
+    if (reached > peak + room)
       apply(graph, order); // another value had found room in an operand that now is held
+    else
+      risen = std::max(risen, reached - peak);
   }
 
   void apply(const Dependences &graph, ArrayRef<unsigned> order) {
@@ -356,6 +361,8 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
     for (unsigned i : order)
       graph.ops[i]->moveBefore(terminator);
   }
+
+  int64_t risen = 0; // by how much bodies have raised their peaks
 
   /// The largest live set while the block runs. Places do not depend on the order, so the alias model stays good.
   static int64_t getPeak(Block &block, const MemoryUse &use) {

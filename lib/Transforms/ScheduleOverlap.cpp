@@ -7,9 +7,9 @@ namespace {
 class Overlap {
 public:
   Overlap(Block &block, ArrayRef<Operation *> ops, ArrayRef<SmallVector<unsigned, 4>> successors,
-          ArrayRef<unsigned> order, const MemoryUse &use, const Aliases &aliases)
+          ArrayRef<unsigned> order, const MemoryUse &use, const Aliases &aliases, int64_t room)
       : ops(ops), successors(successors), order(order), predecessors(ops.size()), added(ops.size()), behind(ops.size()),
-        end(ops.size()), index(ops.size()), deadline(ops.size()) {
+        end(ops.size()), startOf(ops.size()), index(ops.size()), deadline(ops.size()) {
     for (auto [i, list] : llvm::enumerate(successors))
       for (unsigned s : list)
         predecessors[s].push_back(i);
@@ -18,25 +18,27 @@ public:
       number[op] = i;
     for (auto [i, op] : llvm::enumerate(ops))
       if (auto start = dyn_cast<AsyncOp>(op); start && start.getEnd())
-        end[i] = number.lookup(start.getEnd());
+        startOf[*(end[i] = number.lookup(start.getEnd()))] = i;
     readMemory(block, use, aliases);
     update();
-    peak = load.empty() ? 0 : *llvm::max_element(load);
+    peak = load.empty() ? 0 : *llvm::max_element(load) + room;
     for (auto [i, to] : llvm::enumerate(end))
       if (to)
-        deadline[i] = latestOf(*to);
+        deadline[i] = latestOf(i);
   }
 
   SmallVector<unsigned> run() {
     for (unsigned op : SmallVector<unsigned>(order))
       if (end[op]) {
-        moveDown(*end[op]);
+        moveDown(op);
         moveUp(op);
       }
     return std::move(order);
   }
 
 private:
+  static constexpr size_t kMostAlong = 16; // ops that go down with a wait
+
   /// A block of memory from one op to another, both included; none: from before or until after all of them.
   struct Interval {
     int64_t bytes;
@@ -110,7 +112,7 @@ private:
 
   /// `taker` writes over what op `i` needs, unless that is the op which ends the taker itself.
   void keepBefore(unsigned i, unsigned taker) {
-    if (i == taker || end[taker] == i || !(end[taker] || !getEndedOps(ops[i]).empty()))
+    if (i == taker || end[taker] == i)
       return;
     predecessors[taker].push_back(i);
     behind[i].push_back(taker);
@@ -134,64 +136,116 @@ private:
     }
   }
 
-  /// The first place that an op can have, if the views that it reads move with it.
-  unsigned earliestOf(unsigned op) const {
-    unsigned earliest = 0;
-    llvm::SmallSetVector<unsigned, 4> seen;
-    seen.insert(op);
-    for (size_t i = 0; i < seen.size(); ++i)
-      for (unsigned p : predecessors[seen[i]]) {
-        if (isView(p))
-          seen.insert(p);
-        else
-          earliest = std::max(earliest, index[p] + 1);
-      }
-    return earliest;
+  /// Whether `op` computes, from what is there before all ops, what is started and no more: the cast of a part that is
+  /// gathered in 16 bits, perhaps for several uses.
+  bool isForStarts(unsigned op) const {
+    return !isView(op) && !isa<BodyOp>(ops[op]) && getEndedOps(ops[op]).empty() && !ops[op]->use_empty() &&
+           llvm::all_of(ops[op]->getUsers(), llvm::IsaPred<AsyncOp>) &&
+           llvm::all_of(predecessors[op], [&](unsigned p) { return isView(p) && predecessors[p].empty(); });
   }
 
-  /// The first op that must stay behind `op`, seen through views, which can move with it.
-  unsigned latestOf(unsigned op) const {
-    unsigned latest = order.size();
+  /// What may move up with an op that starts something: views that it reads, and what computes for starts alone.
+  llvm::SmallSetVector<unsigned, 4> comesAlong(unsigned op) const {
     llvm::SmallSetVector<unsigned, 4> seen;
     seen.insert(op);
     for (size_t i = 0; i < seen.size(); ++i)
-      for (ArrayRef<unsigned> list : {ArrayRef<unsigned>(successors[seen[i]]), ArrayRef<unsigned>(behind[seen[i]])})
-        for (unsigned s : list) {
-          if (isView(s))
-            seen.insert(s);
-          else
-            latest = std::min(latest, index[s]);
-        }
-    return latest;
+      for (unsigned p : predecessors[seen[i]])
+        if (isView(p) || isForStarts(p))
+          seen.insert(p);
+    return seen;
+  }
+
+  /// What ends `start` can go down with the few ops that read the result and have time too: an update, what it adds to
+  /// a norm. The first op that must stay behind all these; the first reader, if that is many ops.
+  unsigned latestOf(unsigned start) const {
+    llvm::SmallSetVector<unsigned, 8> along;
+    along.insert(*end[start]);
+    std::optional<unsigned> first;
+    for (unsigned at = index[*end[start]] + 1; at < order.size(); ++at) {
+      if (!isBehind(order[at], along))
+        continue;
+      if (!first && !isView(order[at]))
+        first = at;
+      if (!mayGoAlong(order[at]))
+        return at;
+      if (along.size() > kMostAlong)
+        return *first;
+      along.insert(order[at]);
+    }
+    return order.size();
+  }
+
+  bool mayGoAlong(unsigned op) const { return !end[op] && !startOf[op] && !isa<BodyOp>(ops[op]); }
+
+  /// Whether `op` must stay behind one of `others`.
+  bool isBehind(unsigned op, const llvm::SmallSetVector<unsigned, 8> &others) const {
+    return llvm::any_of(predecessors[op], [&](unsigned p) { return others.contains(p); });
+  }
+
+  /// What an exchange has on its way.
+  int64_t getBytes(unsigned start) const {
+    int64_t bytes = 0;
+    for (Value value : llvm::concat<Value>(SmallVector<Value>(ops[start]->getOperands()), ops[start]->getResults()))
+      bytes = std::max(bytes, bytesOf(value));
+    return bytes;
+  }
+
+  /// Whether `other` starts the same as `start`, and it is not much shorter: exchanges go one after the other, so while
+  /// that is under way nothing is won by a second one that takes memory too.
+  bool isBusyWith(unsigned other, unsigned start) const {
+    return other != start && end[other] && ops[other]->getName() == ops[start]->getName() &&
+           getBytes(other) >= getBytes(start) / 4;
   }
 
   void moveUp(unsigned op) {
-    unsigned from = index[op], lowest = earliestOf(op), to = from;
+    unsigned from = index[op], lowest = 0, to = from;
+    for (unsigned other = 0; other < ops.size(); ++other)
+      if (isBusyWith(other, op) && index[other] < from && index[*end[other]] > from)
+        return;
+    llvm::SmallSetVector<unsigned, 4> along = comesAlong(op);
+    for (unsigned moving : along)
+      for (unsigned p : predecessors[moving])
+        if (!along.contains(p))
+          lowest = std::max(lowest, index[p] + 1);
     int64_t bytes = added[op].up;
-    while (to > lowest && (isView(order[to - 1]) || load[to - 1] + bytes <= peak) &&
-           !(end[order[to - 1]] && deadline[order[to - 1]] < deadline[op]))
-      --to;
-    llvm::SmallSetVector<unsigned, 4> moved;
-    moved.insert(op);
-    for (size_t i = 0; i < moved.size(); ++i)
-      for (unsigned p : predecessors[moved[i]])
-        if (isView(p) && index[p] >= to)
-          moved.insert(p);
-    move(moved.takeVector(), to, from + 1, /*toFront=*/true);
+    for (; to > lowest; --to) {
+      unsigned passed = order[to - 1];
+      if (along.contains(passed))
+        bytes += added[passed].up;
+      else if ((!isView(passed) && load[to - 1] + bytes > peak) || (end[passed] && deadline[passed] < deadline[op]) ||
+               (startOf[passed] && isBusyWith(*startOf[passed], op)))
+        break;
+    }
+    SmallVector<unsigned> moved;
+    for (unsigned moving : along)
+      if (index[moving] >= to)
+        moved.push_back(moving);
+    move(moved, to, from + 1, /*toFront=*/true);
   }
 
-  void moveDown(unsigned op) {
-    unsigned from = index[op], limit = latestOf(op), to = from + 1;
-    int64_t bytes = added[op].down;
-    while (to < limit && (isView(order[to]) || load[to] + bytes <= peak))
-      ++to;
-    llvm::SmallSetVector<unsigned, 4> moved;
-    moved.insert(op);
-    for (size_t i = 0; i < moved.size(); ++i)
-      for (unsigned s : successors[moved[i]])
-        if (isView(s) && index[s] < to)
-          moved.insert(s);
-    move(moved.takeVector(), from, to, /*toFront=*/false);
+  void moveDown(unsigned start) {
+    unsigned from = index[*end[start]], to = from + 1;
+    llvm::SmallSetVector<unsigned, 8> along;
+    along.insert(*end[start]);
+    int64_t bytes = added[*end[start]].down;
+    for (unsigned at = to; at < order.size(); ++at) {
+      unsigned passed = order[at];
+      if (isBehind(passed, along)) {
+        if (!mayGoAlong(passed) || along.size() > kMostAlong)
+          break;
+        along.insert(passed);
+        bytes += added[passed].down;
+        continue;
+      }
+      if ((!isView(passed) && load[at] + bytes > peak) || isBusyWith(passed, start))
+        break;
+      to = at + 1;
+    }
+    SmallVector<unsigned> moved;
+    for (unsigned op : along)
+      if (index[op] < to)
+        moved.push_back(op);
+    move(moved, from, to, /*toFront=*/false);
   }
 
   /// Brings some of what stands at [begin, end) to the front or the back of that.
@@ -221,6 +275,7 @@ private:
   SmallVector<Moved, 0> added;
   SmallVector<SmallVector<unsigned, 1>, 0> behind; // further ops that must stay behind an op
   SmallVector<std::optional<unsigned>, 0> end;     // by op that starts something: what ends it
+  SmallVector<std::optional<unsigned>, 0> startOf; // by op that ends something: what starts it
   SmallVector<unsigned, 0> index;                  // by op: its place in the order
   SmallVector<unsigned, 0> deadline;               // by op that starts something: where that is needed
   SmallVector<Interval, 0> intervals;
@@ -232,8 +287,8 @@ private:
 SmallVector<unsigned> mlir::scrimp::overlapStarts(Block &block, ArrayRef<Operation *> ops,
                                                   ArrayRef<SmallVector<unsigned, 4>> successors,
                                                   ArrayRef<unsigned> order, const MemoryUse &use,
-                                                  const Aliases &aliases) {
+                                                  const Aliases &aliases, int64_t room) {
   if (llvm::none_of(ops, [](Operation *op) { return isa<AsyncOp>(op); }))
     return SmallVector<unsigned>(order);
-  return Overlap(block, ops, successors, order, use, aliases).run();
+  return Overlap(block, ops, successors, order, use, aliases, room).run();
 }

@@ -1,12 +1,15 @@
 // RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=3" %s | FileCheck %s
 // RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=3 zero=1" %s | FileCheck %s --check-prefix=ONE
 // RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=3 zero=3 persist-below=3 reduce-dtype=bf16" %s | FileCheck %s --check-prefix=THREE
+// RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=3 zero=3 unshard=h.1" %s | FileCheck %s --check-prefix=UNSHARD
 // RUN: scrimp-opt --scrimp-autodiff --scrimp-mixed-precision "--scrimp-optimizer=kind=sgd world=3 zero=1" %s | FileCheck %s --check-prefix=MIXED
 // RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd states=bf16 momentum world=2 zero=2" %s | FileCheck %s --check-prefix=BF16
 // RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=2 zero=2" --scrimp-split-batch=micro-batches=3 --canonicalize %s | FileCheck %s --check-prefix=LOOP
 // RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd block=h bucket-bytes=40" %s | FileCheck %s --check-prefix=BLOCK
 // RUN: not scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd block=[" %s 2>&1 | FileCheck %s --check-prefix=ERROR
 // RUN: not scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=2 zero=4" %s 2>&1 | FileCheck %s --check-prefix=STAGE
+// RUN: not scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=2 zero=3 unshard=mlp.*" %s 2>&1 | FileCheck %s --check-prefix=NOTHING
+// RUN: not scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=2 zero=2 unshard=h.0" %s 2>&1 | FileCheck %s --check-prefix=UNSHARDED
 // RUN: not scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd sync=never" %s 2>&1 | FileCheck %s --check-prefix=SYNC
 // RUN: not scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd reduce-dtype=f8" %s 2>&1 | FileCheck %s --check-prefix=WIRE
 
@@ -55,6 +58,13 @@
 // THREE:      scrimp.all_reduce sum, %{{.*}} world 3 wire bf16 : tensor<192xf32>
 // THREE:      scrimp.pack %{{.*}} into %[[H0]] at 0 : tensor<64xf32>
 
+// What is to stay unsharded is gathered once for all that reads it; the rest for each use.
+// UNSHARD:     scrimp.all_gather %{{.*}} world 3 use 0 : tensor<64xf32> -> tensor<192xf32>
+// UNSHARD:     %[[START:.*]] = scrimp.all_gather %{{[a-z0-9]*}} world 3 : tensor<64xf32> -> tensor<192xf32>
+// UNSHARD-NEXT: %[[WHOLE:.*]] = scrimp.wait %[[START]]
+// UNSHARD-NEXT: scrimp.view %[[WHOLE]] at 0 : tensor<192xf32> -> tensor<2x4xf32>
+// UNSHARD:     scrimp.view %[[WHOLE]] at 0 : tensor<192xf32> -> tensor<2x4xf32>
+
 // Where parameters are read in 16 bits, that is what is gathered, and the f32 ones are parts from stage 1 on.
 // MIXED:      %[[H1:[a-z0-9]+]]: tensor<64xf32> {scrimp.bucket = #scrimp.bucket<block = "h.1", group = "decay", elements = 192
 // MIXED:      %[[LOW:.*]] = scrimp.cast %[[H1]] : tensor<64xf32> -> tensor<64xbf16>
@@ -74,6 +84,8 @@
 
 // ERROR: error: block pattern '[':
 // STAGE: error: there are stages 0 to 3 of ZeRO, for 1 rank or more; found stage 4 and 2 ranks
+// NOTHING: error: unshard pattern 'mlp.*' matches no block and no parameter
+// UNSHARDED: error: only stage 3 of ZeRO shards parameters that unshard could keep gathered; found stage 2 and 2 ranks
 // SYNC:  error: sync is 'never'; there are auto, per-step and per-micro-batch
 // WIRE:  error: gradients cannot be sent as 'f8'; f32, bf16 and f16 are possible
 func.func @main(%x: tensor<3x4xf32> {scrimp.input = 0 : i64, scrimp.name = "x"},

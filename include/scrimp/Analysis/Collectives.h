@@ -3,7 +3,6 @@
 #define SCRIMP_ANALYSIS_COLLECTIVES_H
 
 #include "scrimp/Dialect/Scrimp.h"
-#include "scrimp/Planner/Communication.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

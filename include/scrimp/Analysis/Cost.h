@@ -3,7 +3,6 @@
 #define SCRIMP_ANALYSIS_COST_H
 
 #include "scrimp/Dialect/Scrimp.h"
-#include "scrimp/Planner/Communication.h"
 
 namespace mlir::scrimp {
 
@@ -22,10 +21,6 @@ struct DeviceRates {
     return width <= 16 ? library16 : width == 32 ? library32 : library64;
   }
 };
-
-/// What ranks exchange, told from what the op computes and sends: what adds up (or takes the largest) leaves a rank all
-/// of it or a part; what computes nothing gathers parts, or broadcasts.
-planner::Exchange describeExchange(CollectiveOp op);
 
 /// Seconds of the op's arithmetic alone, as part of a kernel that runs anyway.
 double secondsInKernel(Operation *op, const DeviceRates &rates);

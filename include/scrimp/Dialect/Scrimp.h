@@ -9,6 +9,7 @@
 #include "scrimp/Dialect/KernelTypes.h"
 #include "scrimp/Dialect/PrecisionRule.h"
 #include "scrimp/Eval/HostTensor.h"
+#include "scrimp/Planner/Communication.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinOps.h"

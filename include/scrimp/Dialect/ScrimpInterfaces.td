@@ -219,6 +219,8 @@ def CollectiveOp : OpInterface<"CollectiveOp"> {
   }];
   let methods = [
     InterfaceMethod<"The number of ranks.", "int64_t", "getNumRanks", (ins), "", [{ return $_op.getWorld(); }]>,
+    InterfaceMethod<"What the ranks send each other (Planner/Communication.h).", "::mlir::scrimp::planner::Exchange",
+      "getExchange", (ins)>,
     InterfaceMethod<[{
       Whether the result is for one use alone: micro-batches and the backward pass run the op again instead of keeping it.
     }], "bool", "isForOneUse", (ins), "", [{ return $_op->hasAttr("use"); }]>,

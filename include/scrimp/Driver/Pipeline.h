@@ -45,8 +45,11 @@ struct TrainPipelineOptions : PassPipelineOptions<TrainPipelineOptions> {
   Option<int64_t> world{*this, "world", llvm::cl::desc("Ranks"), llvm::cl::init(1)};
   Option<int64_t> zero{*this, "zero", llvm::cl::desc("Stage of ZeRO, 0 to 3"), llvm::cl::init(0)};
   Option<std::string> sync{*this, "sync", llvm::cl::desc("auto, per-step or per-micro-batch"), llvm::cl::init("auto")};
+  ListOption<std::string> unshard{*this, "unshard", llvm::cl::desc("Stage 3: blocks that are gathered once: patterns")};
   Option<std::string> reduceDtype{
       *this, "reduce-dtype", llvm::cl::desc("What gradients are sent as: fp32, bf16 or fp16"), llvm::cl::init("fp32")};
+  Option<int64_t> overlapBytes{
+      *this, "overlap-bytes", llvm::cl::desc("Bytes by which earlier exchanges may raise the peak"), llvm::cl::init(0)};
   Option<int64_t> bucketBytes{*this, "bucket-bytes", llvm::cl::desc("Most bytes of a bucket; 0: a block's"),
                               llvm::cl::init(0)};
   Option<int64_t> persistBelow{*this, "persist-below", llvm::cl::desc("Elements of what is not shared out"),

@@ -16,8 +16,8 @@ LogicalResult printCommands(const CompileOptions &options, MLIRContext *context,
 /// Lists each parameter and buffer: name, shape, role, the reason for the role, further names.
 LogicalResult printParameters(const CompileOptions &options, MLIRContext *context, llvm::raw_ostream &os);
 
-/// Plans every candidate that --memory-budget would look at, prints those that no other beats in both time and bytes, and
-/// draws all into the file `pareto`.
+/// Plans every candidate that --memory-budget would look at, prints those that no other beats in both time and bytes,
+/// and draws all into the file `pareto`.
 LogicalResult printPareto(const CompileOptions &options, StringRef pareto, MLIRContext *context, raw_ostream &os);
 
 } // namespace mlir::scrimp

@@ -24,7 +24,7 @@ struct ProgramOptions {
   std::string optimizer; // "sgd", "adam", "adamw"
   /// Run-time flags and their defaults, in the order of --help.
   std::vector<std::pair<std::string, double>> hyperparameters;
-  int64_t world = 1; // ranks, at least as many as the collectives are for
+  int64_t world = 1;                // ranks, at least as many as the collectives are for
   std::optional<DeviceRates> rates; // of the machine it is meant for: commands then say how long they should take
   llvm::ArrayRef<CarriedTensor> carried;
   Processor cpu; // that its kernels are compiled for

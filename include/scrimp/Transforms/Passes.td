@@ -151,7 +151,8 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
     over the ranks, and the bucket is updated at once. `zero` shares out (arXiv:1910.02054): from stage 1 on each rank reduces
     and updates its part of a bucket, and has states of that alone; the new parts are gathered into the parameters, or, where
     parameters are read in 16 bits only, in the next step when they are read, in 16 bits: then each rank keeps its part of
-    the f32 ones too. In stage 3 parameters are parts, frozen ones too, gathered where they are read. Stages 1 and 2 differ in
+    the f32 ones too. In stage 3 parameters are parts, frozen ones too, gathered where they are read: for
+    each use anew, but those of blocks that `unshard` names once, and kept until their last reader. Stages 1 and 2 differ in
     `sync` alone: per-step sums gradients of micro-batches first, per-micro-batch each part in a part's bytes. Parameters of
     fewer than `persist-below` elements stay whole. Of a part no rank alone checks whether it is finite: the sum is.
 
@@ -168,6 +169,7 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
     Option<"zero", "zero", "int64_t", "0", "what ranks share out: 0 nothing, 1 and 2 states, 3 parameters too">,
     Option<"sync", "sync", "std::string", [{"auto"}], "add gradients up per-step or per-micro-batch (auto: from stage 2 on)">,
     Option<"reduceDtype", "reduce-dtype", "std::string", [{""}], "what f32 gradients are sent as: f32, bf16 or f16">,
+    ListOption<"unshard", "unshard", "std::string", "stage 3: blocks whose gathered parameters are kept from the first reader to the last: patterns">,
     Option<"bucketBytes", "bucket-bytes", "int64_t", "0", "the most bytes of a bucket of several parameters; 0: any">,
     Option<"persistBelow", "persist-below", "int64_t", "0", "elements below which a parameter is not shared out">,
     Option<"kind", "kind", "std::string", [{"adamw"}], "sgd, adam or adamw">,
@@ -404,18 +406,20 @@ def Schedule : Pass<"scrimp-schedule", "::mlir::func::FuncOp"> {
     is ordered by itself, for the peak while it runs.
 
     Then what only starts something (AsyncOp) moves up to where its operands are known and the op that ends it down to the
-    first reader, so that what lies between runs meanwhile: each as far as the peak does not rise, and never before
-    what is needed earlier has started.
+    first reader, so that what lies between runs meanwhile: each as far as the peak rises by no more than `overlap-bytes`,
+    and never before what is needed earlier has started. What computes for such ops alone, from arguments (the cast of a part
+    that is gathered in 16 bits), moves along.
 
     Requires: one block a function.
-    Ensures: the peak (the largest live set, as scrimp-plan-memory counts it) is not higher than before, unless the
-    given order was not legal.
+    Ensures: the peak (the largest live set, as scrimp-plan-memory counts it) is at most `overlap-bytes` higher than
+    before, unless the given order was not legal.
     Fails: if the alias model does (see scrimp-plan-memory).
     Example: test/Transforms/schedule.mlir
   }];
   let options = [
     Option<"keepOrder", "keep-order", "bool", "false", "Change no more of the order than makes it legal">,
-    Option<"overlap", "overlap", "bool", "true", "Start early what runs beside other ops, and wait for it late">
+    Option<"overlap", "overlap", "bool", "true", "Start early what runs beside other ops, and wait for it late">,
+    Option<"overlapBytes", "overlap-bytes", "int64_t", "0", "Bytes by which that may raise the peak">
   ];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
