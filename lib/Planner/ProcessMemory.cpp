@@ -1,5 +1,6 @@
 #include "scrimp/Planner/ProcessMemory.h"
 
+#include "scrimp/Analysis/Collectives.h"
 #include "scrimp/Analysis/LibraryWork.h"
 
 using namespace mlir;
@@ -36,7 +37,27 @@ SmallVector<BlasBlocks> mlir::scrimp::findBlasKernels(ArrayRef<std::string> feat
   return found;
 }
 
+/// Reserved, not measured: the program measures what there is, before its first step.
+static ProcessMemory reserveOnGpu(ModuleOp planned) {
+  constexpr int64_t MiB = 1 << 20, context = 512 * MiB, images = 16 * MiB, node = 2 << 10, products = 64 * MiB,
+                    channels = 384 * MiB, exchanged = 2 * 64 * MiB; // NCCL's; what reductions receive and send
+  int64_t commands = 0;
+  planned.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    bool isCommand = isa<KernelOp, KernelRegionOp>(op) && !isViewLike(op);
+    commands += isCommand;
+    return isCommand ? WalkResult::skip() : WalkResult::advance();
+  });
+  bool hasRanks = getNumRanks(planned) > 1;
+  ProcessMemory memory;
+  memory.code = context + images + commands * node;
+  memory.data = hasRanks ? exchanged : 0;
+  memory.library = products + (hasRanks ? channels : 0);
+  return memory;
+}
+
 ProcessMemory mlir::scrimp::computeBesideArena(ModuleOp planned, ArrayRef<BlasBlocks> kernels) {
+  if (TargetAttr::of(planned).getKind() == TargetKind::cuda)
+    return reserveOnGpu(planned);
   int64_t workers = TargetAttr::of(planned).getWorkers();
   constexpr int64_t KiB = 1 << 10, libraries = 8128 * KiB, runtime = 2304 * KiB, stack = 160 * KiB, command = KiB;
   int64_t commands = 0;

@@ -1,5 +1,6 @@
 // What the process of a planned program takes beside its arena: code, its own data, and the buffers of the BLAS
-// library.
+// library. Of a program for a GPU, what that holds beside the arena: the context, kernels and graphs; buffers for what ranks
+// exchange; what cuBLASLt and NCCL take for themselves.
 #ifndef SCRIMP_PLANNER_PROCESSMEMORY_H
 #define SCRIMP_PLANNER_PROCESSMEMORY_H
 

@@ -6,22 +6,28 @@ namespace scrimp::runtime {
 
 using program::Input;
 
-Batch::Batch(Dataset &data, const char *flag, ArenaRef arena, std::function<int64_t(int64_t place)> sampleIn)
-    : data(data), flag(flag), sampleIn(std::move(sampleIn)) {
-  for (const Input *input : data.wholeInputs())
-    inputs.emplace_back(input, HostBytes(arena, input->offset(), byteCount(input)));
+Status Batch::reserve(ArenaRef arena, int slots) {
+  for (int slot = 0; slot < slots; ++slot)
+    for (const Input *input : data.wholeInputs()) {
+      Result<HostBytes> bytes = HostBytes::lasting(arena, input->offset(), byteCount(input));
+      if (bytes.failed())
+        return bytes.status();
+      inputs[slot].emplace_back(input, std::move(*bytes));
+    }
+  return Status::ok();
 }
 
-HostBytes &Batch::bytesOf(const Input *input) {
-  return std::find_if(inputs.begin(), inputs.end(), [&](auto &each) { return each.first == input; })->second;
+HostBytes &Batch::bytesOf(const Input *input, int slot) {
+  auto &all = inputs[slot];
+  return std::find_if(all.begin(), all.end(), [&](auto &each) { return each.first == input; })->second;
 }
 
-Status Batch::fill() {
-  auto memory = [&](const Input *input) { return bytesOf(input).data(); };
+Status Batch::fill(int slot) {
+  auto memory = [&](const Input *input) { return bytesOf(input, slot).data(); };
   for (int64_t place = 0; data.hasBatchedInputs() && place < data.places(); ++place)
     if (Status status = data.fillSample(memory, place, sampleIn(place)); status.failed())
       return Status::error("%s: %s", flag, status.message().c_str());
-  for (auto &[input, bytes] : inputs)
+  for (auto &[input, bytes] : inputs[slot])
     if (Status status = bytes.store(); status.failed())
       return status;
   return Status::ok();
@@ -39,11 +45,11 @@ void Batch::read(const Input *input, int64_t first, int64_t count, char *target)
   }
 }
 
-std::optional<Batch::Found> Batch::findNonFinite(const Input *input, bool nanOnly) {
+std::optional<Batch::Found> Batch::findNonFinite(const Input *input, bool nanOnly, int slot) {
   if (!isFloat(input->dtype()))
     return std::nullopt;
   if (!input->streamed()) {
-    const char *values = bytesOf(input).data();
+    const char *values = bytesOf(input, slot).data();
     int64_t at = scrimp::runtime::findNonFinite(input->dtype(), values, elementCount(input->shape()), nanOnly);
     if (at < 0)
       return std::nullopt;

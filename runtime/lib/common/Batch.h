@@ -13,10 +13,13 @@ class Batch final : public BatchSource {
 public:
   /// `sampleIn` gives the sample in a place of the batch under way. `flag` names the data in messages. `data` and
   /// the arena outlive this.
-  Batch(Dataset &data, const char *flag, ArenaRef arena, std::function<int64_t(int64_t place)> sampleIn);
+  Batch(Dataset &data, const char *flag, std::function<int64_t(int64_t place)> sampleIn)
+      : data(data), flag(flag), sampleIn(std::move(sampleIn)) {}
+  /// Makes `slots` places for batches of the inputs that are whole in the arena.
+  Status reserve(ArenaRef arena, int slots);
 
-  /// Fills the inputs that are whole in the arena.
-  Status fill();
+  /// Fills the inputs that are whole in the arena with the batch of a slot.
+  Status fill(int slot = 0);
   void read(const program::Input *input, int64_t first, int64_t count, char *target) override;
   /// The first sample that read() could not give.
   const Status &failure() const { return unread; }
@@ -26,14 +29,14 @@ public:
     int64_t sample;
     double value;
   };
-  std::optional<Found> findNonFinite(const program::Input *input, bool nanOnly);
+  std::optional<Found> findNonFinite(const program::Input *input, bool nanOnly, int slot = 0);
 
 private:
-  HostBytes &bytesOf(const program::Input *input);
+  HostBytes &bytesOf(const program::Input *input, int slot);
 
   Dataset &data;
   const char *flag;
-  std::vector<std::pair<const program::Input *, HostBytes>> inputs; // that are whole in the arena
+  std::vector<std::pair<const program::Input *, HostBytes>> inputs[Device::marks]; // that are whole in the arena
   std::function<int64_t(int64_t place)> sampleIn;
   Status unread;
 };

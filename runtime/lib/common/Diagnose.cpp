@@ -67,7 +67,7 @@ Trainer::Cause Trainer::findCauseInData() {
         int64_t at = findNonFinite(input->dtype(), values.data(), elementCount(input->shape()), nanOnly);
         if (at >= 0)
           what = nonFiniteText(loadElement(input->dtype(), values.data(), at));
-      } else if (auto found = batch->findNonFinite(input, nanOnly)) {
+      } else if (auto found = batch->findNonFinite(input, nanOnly, judged.slot)) {
         what = nonFiniteText(found->value);
         where = format(", sample %lld", (long long)found->sample);
       }

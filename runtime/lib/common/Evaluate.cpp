@@ -36,7 +36,7 @@ Result<double> Trainer::evaluateBatches() {
     if (Status status = ranks.agree(evalBatch->fill()); status.failed())
       return status;
     ScalarInputs inputs = scalarInputs(std::max<int64_t>(state.step, 1), std::max<int64_t>(state.updates, 1), evalOwn);
-    if (Status status = writeScalars(inputs); status.failed())
+    if (Status status = writeScalars(inputs, /*slot=*/0); status.failed())
       return status;
     if (Result<const CheckFinite *> ran = evalGraph->run(); ran.failed())
       return ran.status();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 namespace scrimp::runtime {
 
@@ -35,7 +36,7 @@ static size_t countPointers(const flatbuffers::Vector<flatbuffers::Offset<Comman
 Executor::Executor(const Program *program, const Graph *graph, const scrimp_kernel *kernels, char *arena,
                    Device &device, Communicator &communicator, BatchSource *source)
     : arena(arena), device(device), isApart(!device.sharesMemory()), communicator(communicator), source(source),
-      kernels(kernels) {
+      kernels(kernels), outputs(graph->outputs()) {
   size_t count = countPointers(graph->commands());
   // Spans into these vectors are kept: they must not grow again.
   pointers.reserve(count);
@@ -175,95 +176,137 @@ void Executor::prepare(const Program *program, const Commands *list) {
 }
 
 Result<const CheckFinite *> Executor::run() {
-  failed = nullptr;
-  Status status = isApart ? runApart() : run(0, commands.size(), 0);
-  // A check that ended the list has left out waits.
-  if (!status.failed() && failed)
-    status = communicator.waitAll();
-  if (status.failed())
+  if (Status status = submit(); status.failed())
     return status;
+  return finish();
+}
+
+Status Executor::submit(int newSlot, bool goesOnAfterFailure) {
+  failed = nullptr;
+  slot = newSlot;
+  if (isApart)
+    return submitApart(goesOnAfterFailure);
+  Status status = run(0, commands.size(), 0);
+  // A check that ended the list has left out waits.
+  return !status.failed() && failed ? communicator.waitAll() : status;
+}
+
+Result<const CheckFinite *> Executor::finish(int newSlot) {
+  slot = newSlot;
+  if (!isApart)
+    return failed;
+  if (Status status = device.wait(slot); status.failed())
+    return status;
+  int64_t number = told[slot]->found.number;
+  failed = number ? checks[static_cast<size_t>(number) - 1] : nullptr;
   return failed;
 }
 
 /// The device looks at what checks look at: all commands run, and the host learns afterwards.
-Status Executor::runApart() {
-  found = {};
-  Status status = device.upload(device.checkResultAddress(), &found, sizeof(found));
-  if (!status.failed())
-    status = stage();
+Status Executor::submitApart(bool goesOnAfterFailure) {
+  if (!told[slot])
+    if (Status status = reserveStaging(); status.failed())
+      return status;
+  stage(0, commands.size(), 1);
+  Status status;
+  if (goesOnAfterFailure)
+    status = device.upload(device.checkResultAddress(), nothing, sizeof(CheckResult));
   if (!status.failed())
     status = walkOrReplay();
-  if (!status.failed())
-    status = device.synchronize();
-  if (!status.failed())
-    status = device.download(&found, device.checkResultAddress(), sizeof(found));
-  if (!status.failed() && found.number)
-    failed = checks[static_cast<size_t>(found.number) - 1];
+  return status.failed() ? status : device.mark(slot);
+}
+
+/// All commands, and what the host is told.
+Status Executor::walk() {
+  Status status = run(0, commands.size(), 0);
+  auto tell = [&](void *target, const char *source, int64_t bytes) {
+    if (!status.failed())
+      status = device.downloadLater(static_cast<char *>(target), source, bytes);
+  };
+  tell(&told[slot]->found, device.checkResultAddress(), sizeof(CheckResult));
+  for (flatbuffers::uoffset_t i = 0; i < items(outputs).size(); ++i)
+    tell(told[slot]->outputs[i], arena + outputs->Get(i)->offset(), elementBytes(outputs->Get(i)->dtype()));
   return status;
 }
 
 /// The first run is not recorded: in it the library chooses how it computes.
 Status Executor::walkOrReplay() {
   bool isWatched = trace || !measured.empty();
-  bool records = device.canRecord() && (communicator.size() == 1 || communicator.canRecord());
-  if (isWatched || !records || (!record && runs++ == 0))
-    return run(0, commands.size(), 0);
+  bool mayRecord = device.canRecord() && (communicator.size() == 1 || communicator.canRecord());
+  std::optional<int> &record = records[slot];
+  if (isWatched || !mayRecord || !std::exchange(hasRun, true))
+    return walk();
   if (record) {
     communicator.countReplay(recorded);
-  } else {
-    Traffic before = communicator.traffic();
-    Status status = device.startRecording();
-    if (!status.failed())
-      status = run(0, commands.size(), 0);
-    Result<int> made = device.stopRecording(); // also after a failure, to be done with it
-    if (status.failed() || made.failed())
-      return status.failed() ? status : made.status();
-    record = *made;
-    const Traffic &after = communicator.traffic();
-    recorded = {after.elements - before.elements, after.bytes - before.bytes, after.messages - before.messages, 0};
+    return device.replay(*record);
   }
+  Traffic before = communicator.traffic();
+  Status status = device.startRecording();
+  if (!status.failed())
+    status = walk();
+  Result<int> made = device.stopRecording(); // also after a failure, to be done with it
+  if (status.failed() || made.failed())
+    return status.failed() ? status : made.status();
+  record = *made;
+  const Traffic &after = communicator.traffic();
+  recorded = {after.elements - before.elements, after.bytes - before.bytes, after.messages - before.messages, 0};
   return device.replay(*record);
 }
 
-Status Executor::stage() {
-  if (!isStaged) {
-    int64_t most = 1;
-    for (const Command &command : commands)
-      if (command.kind == Kind::repeat)
-        most = std::max(most, command.units);
-    Result<char *> numbers = device.allocateHost(static_cast<uint64_t>(most) * sizeof(int64_t));
-    if (numbers.failed())
-      return numbers.status();
-    iterations = reinterpret_cast<int64_t *>(*numbers);
-    std::iota(iterations, iterations + most, 0);
+Status Executor::reserveStaging() {
+  int64_t most = 1;
+  for (const Command &command : commands)
+    if (command.kind == Kind::repeat)
+      most = std::max(most, command.units);
+  Status status;
+  auto reserve = [&](uint64_t bytes) -> char * {
+    Result<char *> memory = device.allocateHost(bytes);
+    if (memory.failed())
+      status = memory.status();
+    return memory.failed() ? nullptr : *memory;
+  };
+  told[slot] = reinterpret_cast<Told *>(reserve(sizeof(Told) + items(outputs).size() * sizeof(double)));
+  if (!iterations && !status.failed()) {
+    nothing = reinterpret_cast<CheckResult *>(reserve(sizeof(CheckResult)));
+    iterations = reinterpret_cast<int64_t *>(reserve(static_cast<uint64_t>(most) * sizeof(int64_t)));
+    if (!status.failed()) {
+      *nothing = {};
+      std::iota(iterations, iterations + most, 0);
+    }
   }
-  Status status = stage(0, commands.size(), 1);
-  isStaged = true;
-  return status;
+  return status.failed() ? status : reserveStaging(0, commands.size(), 1);
 }
 
-Status Executor::stage(size_t first, size_t last, int64_t iterations) {
+Status Executor::reserveStaging(size_t first, size_t last, int64_t count) {
   for (size_t i = first; i < last; ++i) {
     Command &command = commands[i];
     if (command.kind == Kind::repeat) {
-      if (Status status = stage(i + 1, command.end, command.units); status.failed())
+      if (Status status = reserveStaging(i + 1, command.end, command.units); status.failed())
         return status;
       i = command.end - 1;
     }
     if (command.kind != Kind::fill)
       continue;
-    uint64_t bytes = lengths[command.firstPointer];
-    if (!isStaged) {
-      Result<char *> memory = device.allocateHost(bytes * static_cast<uint64_t>(iterations));
-      if (memory.failed())
-        return memory.status();
-      command.staged = *memory;
-    }
-    for (int64_t k = 0; k < iterations; ++k)
-      source->read(command.input, command.firstPlace + k * command.units, command.units,
-                   command.staged + k * static_cast<int64_t>(bytes));
+    Result<char *> memory = device.allocateHost(lengths[command.firstPointer] * static_cast<uint64_t>(count));
+    if (memory.failed())
+      return memory.status();
+    command.staged[slot] = *memory;
   }
   return Status::ok();
+}
+
+/// Reads what commands are to fill in, before they run.
+void Executor::stage(size_t first, size_t last, int64_t count) {
+  for (size_t i = first; i < last; ++i) {
+    const Command &command = commands[i];
+    if (command.kind == Kind::repeat) {
+      stage(i + 1, command.end, command.units);
+      i = command.end - 1;
+    }
+    for (int64_t k = 0; command.kind == Kind::fill && k < count; ++k)
+      source->read(command.input, command.firstPlace + k * command.units, command.units,
+                   command.staged[slot] + k * static_cast<int64_t>(lengths[command.firstPointer]));
+  }
 }
 
 /// Starts a collective or waits for one.
@@ -382,7 +425,7 @@ Status Executor::run(size_t first, size_t last, int64_t iteration) {
     case Kind::fill:
       if (isApart)
         status = device.upload(pointers[command.firstPointer],
-                               command.staged + iteration * static_cast<int64_t>(lengths[command.firstPointer]),
+                               command.staged[slot] + iteration * static_cast<int64_t>(lengths[command.firstPointer]),
                                static_cast<int64_t>(lengths[command.firstPointer]));
       else
         source->read(command.input, command.firstPlace + iteration * command.units, command.units,
@@ -448,18 +491,17 @@ void Executor::move(const Command &repeat, int64_t iterations) {
 }
 
 Result<double> Executor::output(const Output *output) const {
-  char element[sizeof(double)];
-  const char *place = arena + output->offset();
   if (!isApart)
-    return loadElement(output->dtype(), place, 0);
-  if (Status status = device.download(element, place, elementBytes(output->dtype())); status.failed())
-    return status;
-  return loadElement(output->dtype(), element, 0);
+    return loadElement(output->dtype(), arena + output->offset(), 0);
+  for (flatbuffers::uoffset_t i = 0; i < items(outputs).size(); ++i)
+    if (outputs->Get(i) == output)
+      return loadElement(output->dtype(), told[slot]->outputs[i], 0);
+  return Status::error("the graph has no output '%s'", output->name()->c_str());
 }
 
 double Executor::checked(const CheckFinite *check) const {
   if (isApart)
-    return check == failed ? found.value : 0;
+    return check == failed ? told[slot]->found.value : 0;
   return loadElement(check->dtype(), arena + check->offset(), 0);
 }
 

@@ -255,7 +255,10 @@ Status Trainer::allocate() {
     return Status::error("--data: %s", status.message().c_str());
 
   const Graph *train = findGraph(program, "train");
-  batch.emplace(*data, "--data", *arena, [this](int64_t place) { return sampleIn(place); });
+  auto slots = static_cast<int>(depth()) + 1;
+  batch.emplace(*data, "--data", [this](int64_t place) { return sampleIn(place); });
+  if (Status status = batch->reserve(*arena, slots); status.failed())
+    return status;
   trainGraph.emplace(program, train, image.kernels, arena->base, *device, *exchange, &*batch);
   lossOutput = findOutput(train, "loss");
   normOutput = findOutput(train, "grad_norm");
@@ -263,12 +266,22 @@ Status Trainer::allocate() {
   if (Status status = noteFiniteWeights(); status.failed())
     return status;
   if (evalData) {
-    evalBatch.emplace(*evalData, "--eval-data", *arena, [this](int64_t place) { return evalSampleIn(place); });
+    evalBatch.emplace(*evalData, "--eval-data", [this](int64_t place) { return evalSampleIn(place); });
+    if (Status status = evalBatch->reserve(*arena, /*slots=*/1); status.failed())
+      return status;
     evalGraph.emplace(program, evalProgram, image.kernels, arena->base, *device, *exchange, &*evalBatch);
   }
-  for (const Scalar *scalar : items(program->scalars()))
-    scalars.push_back({scalarIndex(textOf(scalar->name())), scalar->dtype(),
-                       HostBytes(*arena, scalar->offset(), elementBytes(scalar->dtype()))});
+  for (const Scalar *scalar : items(program->scalars())) {
+    PreparedScalar &prepared = scalars.emplace_back();
+    prepared.index = scalarIndex(textOf(scalar->name()));
+    prepared.type = scalar->dtype();
+    for (int slot = 0; slot < slots; ++slot) {
+      Result<HostBytes> bytes = HostBytes::lasting(*arena, scalar->offset(), elementBytes(scalar->dtype()));
+      if (bytes.failed())
+        return bytes.status();
+      prepared.targets.push_back(std::move(*bytes));
+    }
+  }
 
   return Status::ok();
 }

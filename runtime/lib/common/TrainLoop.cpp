@@ -69,19 +69,20 @@ ScalarInputs Trainer::scalarInputs(int64_t step, int64_t t, int64_t validSamples
   return inputs;
 }
 
-Status Trainer::writeScalars(const ScalarInputs &inputs) {
+Status Trainer::writeScalars(const ScalarInputs &inputs, int slot) {
   Status status;
   for (PreparedScalar &scalar : scalars) {
-    writeScalar(scalar.index, scalar.type, scalar.target.data(), inputs);
+    HostBytes &target = scalar.targets[static_cast<size_t>(slot)];
+    writeScalar(scalar.index, scalar.type, target.data(), inputs);
     if (!status.failed())
-      status = scalar.target.store();
+      status = target.store();
   }
   return status;
 }
 
 /// A place without a sample of its own holds another's valid values; the graph leaves it out (valid_samples).
 int64_t Trainer::sampleIn(int64_t place) const {
-  return (*order)(state.position + (share.count ? share.begin + std::min(place, share.count - 1) : 0));
+  return (*order)(batchPosition + (share.count ? share.begin + std::min(place, share.count - 1) : 0));
 }
 
 /// An output of a graph that has run, the same on all ranks.
@@ -92,16 +93,66 @@ Result<double> Trainer::valueOf(const Executor &graph, const Output *output) {
   return value;
 }
 
-/// One step, on the batch that has been filled. A loss or a gradient that is not finite ends the run, or with --on-nan
-/// skip leaves everything but the step count and the position in the data as it was; the step is in the metrics either
-/// way. Under loss scaling a gradient that is not finite always does the latter, and lowers the scale.
-Status Trainer::trainStep(StepReport &report) {
-  int64_t step = state.step + 1;
-  ScalarInputs inputs = scalarInputs(step, state.updates + 1, share.count);
-  if (Status written = writeScalars(inputs); written.failed())
-    return written;
+/// One, where nothing that the next step is given depends on how this one ends: then a device need not wait for the
+/// host between steps. Where it ends badly the next one is switched off too, and the run ends.
+size_t Trainer::depth() const {
+  bool isApart = !device->sharesMemory();
+  return isApart && !options.skipNan && !hasLossScale && !options.profile && options.trace.empty() ? 1 : 0;
+}
+
+/// Starts a step on the batch that has been filled. From here on the run stands behind it, as if it will end well.
+Status Trainer::submitStep(bool isProfiled) {
+  Flight flight;
+  flight.slot = slot();
+  flight.step = state.step + 1;
+  flight.updates = state.updates;
+  flight.position = state.position;
+  flight.inputs = scalarInputs(flight.step, state.updates + 1, share.count);
+  flight.start = batchStart;
+  flight.isProfiled = isProfiled;
   Traffic before = exchange->traffic();
-  Result<const CheckFinite *> ran = trainGraph->run();
+  Status status = writeScalars(flight.inputs, flight.slot);
+  if (!status.failed())
+    status = trainGraph->submit(flight.slot, /*goesOnAfterFailure=*/depth() == 0);
+  const Traffic &after = exchange->traffic();
+  flight.sent = {after.elements - before.elements, after.bytes - before.bytes, after.messages - before.messages,
+                 after.waitedSeconds - before.waitedSeconds};
+  flights.push_back(flight);
+  state.step = flight.step;
+  state.position += program->batch();
+  ++state.updates;
+  return status;
+}
+
+/// Waits for the first of the steps that are under way, and tells of it.
+Status Trainer::judgeStep() {
+  judged = flights.front();
+  flights.erase(flights.begin());
+  batchPosition = judged.position;
+  StepReport report{};
+  Status status = judge(judged, report);
+  judgedAt = now();
+  profiledSeconds += judged.isProfiled ? report.seconds : 0;
+  int64_t steps = judged.step - firstStep, samples = steps * program->batch();
+  if (!status.failed() && ranks.isFirst())
+    progress.step(report, now() - runStart, steps, samples, samples * program->tokens_per_sample());
+  if (image.hooks.end)
+    image.hooks.end(image.hooks.context, judged.step);
+  return status;
+}
+
+/// All that are under way. Ranks do so together, whatever one of them has met: they may add up what they find.
+void Trainer::judgeSteps() {
+  while (!flights.empty())
+    if (Status status = judgeStep(); status.failed() && !pending.failed())
+      pending = status;
+}
+
+/// A loss or a gradient that is not finite ends the run, or with --on-nan skip leaves everything but the step count and
+/// the position in the data as it was; the step is in the metrics either way. Under loss scaling a gradient that is not
+/// finite always does the latter, and lowers the scale.
+Status Trainer::judge(const Flight &flight, StepReport &report) {
+  Result<const CheckFinite *> ran = trainGraph->finish(flight.slot);
   if (ran.failed())
     return ran.status();
   const CheckFinite *failed = *ran;
@@ -114,24 +165,23 @@ Status Trainer::trainStep(StepReport &report) {
   if (!std::isfinite(report.loss) || (failed && failed->kind() == CheckKind::loss)) {
     report.nonFinite = "loss";
     bool known = failed && (failed->kind() == CheckKind::loss || updatesWait);
-    status = nonFiniteLoss(report.loss, step, /*applied=*/!known);
+    state.updates = flight.updates;
+    status = nonFiniteLoss(report.loss, flight.step, /*applied=*/!known);
   } else if (failed) {
     report.nonFinite = failed->name() ? failed->name()->c_str() : "";
-    status =
-        hasLossScale ? overflowedGradient(failed, report.loss, step) : nonFiniteGradient(failed, report.loss, step);
+    state.updates = flight.updates;
+    status = hasLossScale ? overflowedGradient(failed, report.loss, flight.step)
+                          : nonFiniteGradient(failed, report.loss, flight.step);
   } else {
-    ++state.updates;
     if (hasLossScale)
       state.lossScale.succeed(options.values);
     lastLoss = report.loss;
   }
   report.skipped = report.nonFinite && !status.failed();
   skippedSteps += report.skipped;
-  report.lossScale = hasLossScale ? inputs.lossScale : 0;
+  report.lossScale = hasLossScale ? flight.inputs.lossScale : 0;
   report.scaleSkips = state.lossScale.skippedSteps;
-  state.step = step;
-  state.position += program->batch();
-  report.step = step;
+  report.step = flight.step;
   report.totalSteps = totalSteps;
   report.hasGradNorm = normOutput && !failed;
   report.gradNorm = 0;
@@ -141,15 +191,15 @@ Status Trainer::trainStep(StepReport &report) {
       return norm.status();
     report.gradNorm = *norm;
   }
-  report.lr = inputs.values.lr;
-  report.samples = state.position;
-  report.tokens = state.position * program->tokens_per_sample();
+  report.lr = flight.inputs.values.lr;
+  report.samples = flight.position + program->batch();
+  report.tokens = report.samples * program->tokens_per_sample();
   report.arenaBytes = program->arena_bytes();
   report.hasRanks = ranks.size() > 1;
-  report.sentElements = exchange->traffic().elements - before.elements;
-  report.sentBytes = exchange->traffic().bytes - before.bytes;
-  report.waited = exchange->traffic().waitedSeconds - before.waitedSeconds;
-  report.seconds = now() - batchStart;
+  report.sentElements = flight.sent.elements;
+  report.sentBytes = flight.sent.bytes;
+  report.waited = flight.sent.waitedSeconds;
+  report.seconds = now() - std::max(flight.start, judgedAt);
   // All ranks have gone through the step alike; what this one has made up for what it could not read goes no further.
   if (batch->failure().failed()) {
     pendingWeight = 2;
@@ -198,8 +248,9 @@ Result<int> Trainer::agree() {
 
 Status Trainer::run() {
   SignalGuard signals;
-  double start = now();
-  int64_t firstStep = state.step;
+  flights.reserve(2);
+  runStart = now();
+  firstStep = state.step;
   if (state.step >= totalSteps && checkpoint)
     warn(format("the checkpoint is at step %lld already, of %lld in all: nothing to train; give more --steps",
                 (long long)state.step, (long long)totalSteps));
@@ -210,9 +261,12 @@ Status Trainer::run() {
       return status;
     TraceSpan span(tracing, "end", "end");
     batchStart = now();
+    if (isLast)
+      judgeSteps();
     if (!pending.failed() && !isLast && !(state.step > firstStep && SignalGuard::raised())) {
       TraceSpan data(tracing, "data", "batch");
-      pending = batch->fill();
+      batchPosition = state.position;
+      pending = batch->fill(slot());
     }
     Result<int> agreed = agree();
     if (agreed.failed())
@@ -224,28 +278,31 @@ Status Trainer::run() {
       break;
     span.rename("step", "step", state.step + 1);
     tracedSteps += tracing != nullptr;
-    StepReport report{};
     // The first step meets memory that has not been touched; it counts only where it is the last too.
     bool isProfiled = options.profile && (state.step > firstStep || state.step + 1 == totalSteps);
     if (isProfiled && ++profiledSteps == 1)
       trainGraph->startProfile();
     if (image.hooks.begin)
       image.hooks.begin(image.hooks.context, state.step + 1);
-    pending = trainStep(report);
-    profiledSeconds += isProfiled ? report.seconds : 0;
-    int64_t steps = state.step - firstStep, samples = steps * program->batch();
-    if (!pending.failed() && ranks.isFirst())
-      progress.step(report, now() - start, steps, samples, samples * program->tokens_per_sample());
-    if (image.hooks.end)
-      image.hooks.end(image.hooks.context, state.step);
+    pending = submitStep(isProfiled);
+    if (!pending.failed() && flights.size() > depth())
+      pending = judgeStep();
     if (state.step == totalSteps || !((evalData && isDue(options.evalEvery)) || isDue(options.saveEvery)))
       continue;
+    judgeSteps();
     // A run that is asked to end does not evaluate first.
     if (agreed = agree(); agreed.failed())
       return agreed.status();
     if (signal = *agreed; signal)
       break;
     if (Status status = afterStep(/*last=*/false); status.failed()) {
+      progress.finish();
+      return status;
+    }
+  }
+  if (depth()) { // the same on all ranks
+    judgeSteps();
+    if (Status status = ranks.agree(pending, pendingWeight); status.failed()) {
       progress.finish();
       return status;
     }
@@ -258,7 +315,7 @@ Status Trainer::run() {
     warn(format("stopped by a signal (%s) after step %lld%s", strsignal(signal), (long long)state.step,
                 options.saveFolder.empty() ? "; without --save nothing is kept" : ", which is saved"));
   int64_t steps = state.step - firstStep;
-  return summarise(now() - start, steps, steps * program->batch());
+  return summarise(now() - runStart, steps, steps * program->batch());
 }
 
 Status Trainer::summarise(double seconds, int64_t steps, int64_t samples) {

@@ -32,7 +32,17 @@ private:
   struct PreparedScalar {
     int index;
     DType type;
-    HostBytes target;
+    std::vector<HostBytes> targets; // by slot
+  };
+
+  /// A step that has been submitted and not judged.
+  struct Flight {
+    int slot = 0;
+    int64_t step = 0, updates = 0, position = 0; // the updates and samples before it
+    ScalarInputs inputs;
+    Traffic sent;
+    double start = 0; // when it began to fill its batch
+    bool isProfiled = false;
   };
 
   Status openInputs();
@@ -50,7 +60,13 @@ private:
   void tellScheduleJump(const RunState &saved);
   int64_t sampleIn(int64_t place) const;
   int64_t evalSampleIn(int64_t place) const;
-  Status trainStep(StepReport &report);
+  /// How many steps may be under way when the next one is submitted.
+  size_t depth() const;
+  int slot() const { return depth() ? static_cast<int>(state.step % 2) : 0; }
+  Status submitStep(bool isProfiled);
+  Status judgeStep();
+  void judgeSteps();
+  Status judge(const Flight &flight, StepReport &report);
   bool isDue(int64_t every) const { return every && state.step % every == 0; }
   Result<int> agree();
   Status afterStep(bool last);
@@ -80,7 +96,7 @@ private:
   void warn(const std::string &text);
   Status summarise(double seconds, int64_t steps, int64_t samples);
   ScalarInputs scalarInputs(int64_t step, int64_t t, int64_t validSamples) const;
-  Status writeScalars(const ScalarInputs &inputs);
+  Status writeScalars(const ScalarInputs &inputs, int slot);
 
   const ProgramImage &image;
   const program::Program *program;
@@ -101,7 +117,12 @@ private:
   int64_t skippedSteps = 0;
   int64_t profiledSteps = 0;
   double profiledSeconds = 0;
-  double batchStart = 0; // when the step under way began to fill its batch
+  double batchStart = 0;       // when the step that is next began to fill its batch
+  std::vector<Flight> flights; // in order; never more than two
+  Flight judged;               // the one that is looked at, or was last
+  int64_t batchPosition = 0;   // of the batch that sampleIn() tells of
+  double runStart = 0, judgedAt = 0;
+  int64_t firstStep = 0; // of this run
   double lastLoss = 0, lastEvalLoss = 0;
   bool warnedPartial = false;
   bool madeFolder = false; // --save DIR was not there

@@ -57,6 +57,10 @@ public:
                     "copying to the device");
   }
   Status download(void *target, const char *source, int64_t bytes) override;
+  Status downloadLater(char *target, const char *source, int64_t bytes) override {
+    return enqueued(driver.cuMemcpyDtoHAsync_v2(target, addressOf(source), static_cast<size_t>(bytes), stream),
+                    "copying to the host");
+  }
 
   Result<std::unique_ptr<Communicator>> connect(Communicator &host) override;
   Status checkMemory(const program::Program *program, uint64_t communicationBytes) override;
@@ -73,7 +77,18 @@ public:
         driver.cuMemcpyDtoDAsync_v2(addressOf(target), addressOf(source), static_cast<size_t>(bytes), stream),
         "copying on the device");
   }
-  Status synchronize() override;
+  Status synchronize() override {
+    return communicator ? poll([this] { return driver.cuStreamQuery(stream); })
+                        : finished(driver.cuStreamSynchronize(stream), "the step");
+  }
+  Status mark(int number) override {
+    return enqueued(driver.cuEventRecord(events[static_cast<size_t>(number)], stream), "marking the end of a step");
+  }
+  Status wait(int number) override {
+    Event event = events[static_cast<size_t>(number)];
+    return communicator ? poll([=, this] { return driver.cuEventQuery(event); })
+                        : finished(driver.cuEventSynchronize(event), "the step");
+  }
 
   bool canRecord() const override { return !options.checkLaunches; }
   Status startRecording() override {
@@ -87,6 +102,7 @@ public:
 private:
   static Address addressOf(const char *pointer) { return reinterpret_cast<Address>(pointer); }
 
+  template <typename Query> Status poll(Query query);
   Status runOwn(const std::string &kernel, const char *source, char *target, int64_t units, Stream on);
   Status findGpu();
   Status loadModule(const program::Program *program);
@@ -109,6 +125,7 @@ private:
   Communicator *communicator = nullptr;
   Stream stream = nullptr;
   BlasLt blas;
+  std::array<Event, Device::marks> events{};
   char *checkResult = nullptr;
   std::vector<Address> memory;
   std::vector<void *> hostMemory;
@@ -132,6 +149,9 @@ CudaDevice::~CudaDevice() {
     (void)driver.cuMemFreeHost(address);
   if (module)
     (void)driver.cuModuleUnload(module);
+  for (Event event : events)
+    if (event)
+      (void)driver.cuEventDestroy_v2(event);
   if (stream)
     (void)driver.cuStreamDestroy_v2(stream);
   // The context goes with the process: the library's handle, which goes after this, still needs it.
@@ -220,6 +240,8 @@ Status CudaDevice::open(const program::Program *program) {
   then([&] { return driver.check(driver.cuCtxSetCurrent(context), "using " + gpu.name); });
   then([&] { return readMemory(freeAtStart, allBytes); });
   then([&] { return driver.check(driver.cuStreamCreate(&stream, streamNonBlocking), "making a stream"); });
+  for (Event &event : events)
+    then([&] { return driver.check(driver.cuEventCreate(&event, eventDisableTiming), "making an event"); });
   then([&] { return loadModule(program); });
   then([&] { return findFunctions(program); });
   bool callsLibrary = false;
@@ -301,13 +323,10 @@ Status CudaDevice::runOwn(const std::string &kernel, const char *source, char *t
 }
 
 /// Other ranks may be dead or late; whether they are, only their communicator can tell.
-Status CudaDevice::synchronize() {
-  if (!communicator)
-    return finished(driver.cuStreamSynchronize(stream), "the step");
+template <typename Query> Status CudaDevice::poll(Query query) {
   double begin = now();
   for (;;) {
-    Code code = driver.cuStreamQuery(stream);
-    if (code != notReady)
+    if (Code code = query(); code != notReady)
       return finished(code, "the step");
     if (Status status = communicator->progress(); status.failed())
       return status;

@@ -34,6 +34,9 @@ public:
   Status download(void *target, const char *source, int64_t bytes) override {
     return host->download(target, toHost(source), bytes);
   }
+  Status downloadLater(char *target, const char *source, int64_t bytes) override {
+    return perform([=, this] { return download(target, source, bytes); });
+  }
   char *forCommunicator(char *address) override { return toHost(address); }
 
   Status checkMemory(const program::Program *program, uint64_t communicationBytes) override {

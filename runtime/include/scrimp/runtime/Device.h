@@ -44,9 +44,14 @@ public:
   virtual Result<char *> allocateHost(uint64_t bytes) = 0;
   /// Where checks tell what they have found, a CheckResult; null where the host looks itself.
   virtual char *checkResultAddress() { return nullptr; }
-  /// From and to the host; `source` may be reused when the call returns.
+  /// From and to the host. When upload() returns, `source` may be changed, unless allocateHost() gave it: then only
+  /// behind a mark that has been waited for.
   virtual Status upload(char *target, const void *source, int64_t bytes) = 0;
   virtual Status download(void *target, const char *source, int64_t bytes) = 0;
+  /// To bytes of allocateHost(), there behind a mark that has been waited for.
+  virtual Status downloadLater(char *target, const char *source, int64_t bytes) {
+    return download(target, source, bytes);
+  }
   /// An address as the communicator takes it that exchanges bytes of this device: `host`, or what connect() gave.
   virtual char *forCommunicator(char *address) { return address; }
   /// Connects the devices of ranks that `host` connects, on all of them together; null: `host` serves the device too.
@@ -69,6 +74,10 @@ public:
   virtual Status copy(char *target, const char *source, int64_t bytes) = 0;
   /// Returns when all is done.
   virtual Status synchronize() { return Status::ok(); }
+  /// wait(n) returns when all is done that came before the last mark(n).
+  static constexpr int marks = 2;
+  virtual Status mark(int) { return Status::ok(); }
+  virtual Status wait(int) { return Status::ok(); }
 
   /// Whether it can record: between the two calls it only notes what it is given, which replay() then runs any number
   /// of times, with what is at the same addresses then, also those of the host that `upload` was given.
@@ -109,23 +118,38 @@ class HostBytes {
 public:
   HostBytes(ArenaRef arena, uint64_t offset, int64_t bytes)
       : arena(arena), offset(offset), length(bytes), copy(arena.isHost() ? 0 : static_cast<size_t>(bytes)) {}
+  /// For bytes that are given again and again: the copy is of allocateHost().
+  static Result<HostBytes> lasting(ArenaRef arena, uint64_t offset, int64_t bytes) {
+    HostBytes result(arena, offset, arena.isHost() ? bytes : 0);
+    result.length = bytes;
+    if (arena.isHost())
+      return result;
+    Result<char *> memory = arena.device->allocateHost(static_cast<uint64_t>(bytes));
+    if (memory.failed())
+      return memory.status();
+    result.staged = *memory;
+    return result;
+  }
 
-  char *data() { return arena.isHost() ? arena.base + offset : copy.data(); }
+  char *data() { return arena.isHost() ? arena.base + offset : copyData(); }
   int64_t bytes() const { return length; }
   /// The copy becomes what is there; before, it is zeros.
   Status load() {
-    return arena.isHost() ? Status::ok() : arena.device->download(copy.data(), arena.base + offset, length);
+    return arena.isHost() ? Status::ok() : arena.device->download(copyData(), arena.base + offset, length);
   }
   /// What is there becomes the copy.
   Status store() {
-    return arena.isHost() ? Status::ok() : arena.device->upload(arena.base + offset, copy.data(), length);
+    return arena.isHost() ? Status::ok() : arena.device->upload(arena.base + offset, copyData(), length);
   }
 
 private:
+  char *copyData() { return staged ? staged : copy.data(); }
+
   ArenaRef arena;
   uint64_t offset;
   int64_t length;
   std::vector<char> copy;
+  char *staged = nullptr; // instead of the copy
 };
 
 } // namespace scrimp::runtime

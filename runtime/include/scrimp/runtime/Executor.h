@@ -40,10 +40,15 @@ public:
   Executor(const program::Program *program, const program::Graph *graph, const scrimp_kernel *kernels, char *arena,
            Device &device, Communicator &communicator, BatchSource *source = nullptr);
 
-  /// Runs the commands in order. The check that met a number that is not finite, on this rank or another, after which
-  /// the rest was left out on all ranks; null if all went well. Nothing is under way afterwards. Fails where the
-  /// communicator does.
+  /// Runs the commands in order: submit() and finish(). The check that met a number that is not finite, on this rank or
+  /// another, after which the rest was left out on all ranks; null if all went well. Nothing is under way afterwards.
+  /// Fails where the communicator does.
   Result<const program::CheckFinite *> run();
+  /// The same in two parts. A device whose memory is not the host's works between them, and another run may be
+  /// submitted in the other `slot`, 0 or 1, before the first is finished. With `goesOnAfterFailure` false, what a check
+  /// has found switches off all later runs too.
+  Status submit(int slot = 0, bool goesOnAfterFailure = true);
+  Result<const program::CheckFinite *> finish(int slot = 0);
 
   /// From now on run() measures each command.
   void startProfile();
@@ -52,7 +57,7 @@ public:
   /// From now on run() tells `trace` of each command; null: nobody.
   void setTrace(Trace *newTrace) { trace = newTrace; }
 
-  /// An output as a double, after run().
+  /// An output as a double, of the run that was finished last.
   Result<double> output(const program::Output *output) const;
   /// What a check of the graph looked at; on a device only of the one that run() gave, elsewhere 0.
   double checked(const program::CheckFinite *check) const;
@@ -69,7 +74,7 @@ private:
                                         // a device the buffers of its launch
     int64_t units = 0;                  // copy: bytes; repeat: how often; fill: samples
     int64_t firstPlace = 0;             // fill
-    char *staged = nullptr;             // fill, where the host does not write the arena: samples of all iterations
+    char *staged[Device::marks] = {};   // fill, where the host does not write the arena: samples of all iterations
     size_t end = 0;                     // repeat, conditional: where in `commands` theirs end
     size_t firstMove = 0, lastMove = 0; // repeat: into `moves`
     LibraryArguments arguments;
@@ -96,10 +101,12 @@ private:
   void prepareLaunch(Command &prepared, const program::Launch *launch);
   void prepareCheck(Command &prepared, const program::CheckFinite *check);
   /// Of a device whose memory is not the host's: what the host gives to the commands, before they run.
-  Status stage();
-  Status stage(size_t first, size_t last, int64_t iterations);
-  Status runApart();
+  Status reserveStaging();
+  Status reserveStaging(size_t first, size_t last, int64_t iterations);
+  void stage(size_t first, size_t last, int64_t iterations);
+  Status submitApart(bool goesOnAfterFailure);
   Status walkOrReplay();
+  Status walk();
   /// `iteration` is that of the innermost repeat around the commands.
   Status run(size_t first, size_t last, int64_t iteration);
   Status compute(const Command &command);
@@ -127,12 +134,19 @@ private:
   // Where the memories are apart:
   const program::Range *condition = nullptr; // while preparing: of the conditional around
   std::vector<const program::CheckFinite *> checks;
-  CheckResult found;             // by the last run
+  const flatbuffers::Vector<flatbuffers::Offset<program::Output>> *outputs;
+  int slot = 0;                  // of the run that is being submitted, or was finished last
   int64_t *iterations = nullptr; // 0, 1, ...: the numbers that repeats give to the device
-  bool isStaged = false;
-  int runs = 0;              // without a record
-  std::optional<int> record; // of all commands
-  Traffic recorded;          // what a run of it sends
+  CheckResult *nothing = nullptr;
+  /// What the device tells the host at the end of a run.
+  struct Told {
+    CheckResult found;
+    char outputs[][sizeof(double)];
+  };
+  Told *told[Device::marks] = {};
+  bool hasRun = false;                       // the library has chosen how it computes
+  std::optional<int> records[Device::marks]; // of all commands
+  Traffic recorded;                          // what a run of them sends
 };
 
 } // namespace scrimp::runtime
