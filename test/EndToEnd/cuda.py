@@ -198,6 +198,20 @@ def troubles(folder):
         check(first in (f"module {image}", "module ptx"), f"sm_{capability}: {first}")
 
 
+def verified(folder):
+    """--verify: each kind of product of a model, in every precision, and a library that is wrong in one element."""
+    for precision, columns in (("fp32", 128), ("bf16", 96)):
+        model = MODELS / "gpt2" / "export.onnx"
+        flags = ("--dim", "batch=2", "--precision", precision)
+        compile_model(model, folder / precision, "--target", "cuda", *flags)
+        log = run([folder / precision, "--verify"], **machine(""))
+        check(re.search(r"\d+ different library calls, \d+ elements .* agree with plain sums; cuBLASLt 13.0.1", log.stdout), log.stdout)
+        sizes = run(["scrimp-compile", model, "--quiet", "--target", "cuda", "--emit", "commands", "-o", "-", *flags]).stdout
+        columns = int(re.search(r'call "gemm".*?ints \[\d+, \d+, (\d+)', sizes).group(1))
+        wrong = run([folder / precision, "--verify"], ok=False, **machine("", WRONG=columns))
+        check(re.match(r"\w+: error: cuBLASLt 13.0.1 \('.*'\) computes wrong on this GPU: element \d+ of buffer", wrong.stderr), wrong.stderr)
+
+
 def needs(folder):
     """The executable needs libc and libm to start, no vendor's library, and no C++ one."""
     compile_model(MODELS / "mlp" / "export.onnx", folder / "train", "--target", "cuda", "--dim", "batch=8")
@@ -206,4 +220,4 @@ def needs(folder):
 
 
 if __name__ == "__main__":
-    harness.main([models, ranks, troubles, needs])
+    harness.main([models, ranks, troubles, verified, needs])

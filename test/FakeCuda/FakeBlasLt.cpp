@@ -1,6 +1,7 @@
 // A stand-in for cuBLASLt beside that for the driver: products by plain loops, in the library's own terms (column-major
 // matrices, operations, batches, epilogues), in f64, rounded once. What it refuses the library refuses too.
 //   SCRIMP_FAKE_NO_ALGORITHM   the library has none for products of so many columns (n)
+//   SCRIMP_FAKE_WRONG          products of so many columns are wrong in their last element
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -232,6 +233,8 @@ int cublasLtMatmul(void *, Desc *desc, const void *alpha, unsigned long long aAt
   double alphaValue = scale(alpha), betaValue = scale(beta);
   Desc description = *desc;
   Layout layouts[] = {*a, *b, *c, *d};
+  const char *wrongText = getenv("SCRIMP_FAKE_WRONG");
+  int64_t wrong = wrongText ? atoll(wrongText) : -1;
   std::function<int()> work = [=] {
     auto at = [](const Layout &layout, bool transposed, int64_t row, int64_t column, int64_t member) {
       return member * layout.stride + (transposed ? row * layout.ld + column : column * layout.ld + row);
@@ -262,6 +265,8 @@ int cublasLtMatmul(void *, Desc *desc, const void *alpha, unsigned long long aAt
             sum = gelu(sum);
           if (reads)
             sum *= geluSlope(load(description.auxType, aux, place));
+          if (m == wrong && i == m - 1 && j == n - 1)
+            sum += 1;
           store(layouts[3].type, hostD, at(layouts[3], false, i, j, member), sum);
         }
     for (int64_t i = 0; sumsA && i < m; ++i) {

@@ -221,6 +221,7 @@ int cuMemcpyDtoDAsync_v2(Address target, Address source, size_t bytes, Stream *s
 /// The driver takes ELF for its very cards, and PTX, which is text.
 int cuModuleLoadData(Module **module, const void *image) {
   const char *kernels = getenv("SCRIMP_FAKE_KERNELS");
+  kernels = kernels && *kernels ? kernels : nullptr;
   bool isElf = memcmp(image, "\177ELF", 4) == 0;
   if (!isElf && !strstr(static_cast<const char *>(image), ".version"))
     return noBinary;

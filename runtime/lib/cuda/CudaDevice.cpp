@@ -5,6 +5,7 @@
 #include "BlasLt.h"
 #include "LocalRank.h"
 #include "Nccl.h"
+#include "VerifyProducts.h"
 #include "scrimp/runtime/Clock.h"
 #include "scrimp/runtime/Device.h"
 #include "scrimp/runtime/Program.h"
@@ -66,8 +67,9 @@ public:
   Status checkMemory(const program::Program *program, uint64_t communicationBytes) override;
   std::string describeMemory(const program::Program *program) const override;
   Status checkLibrary(const program::Program *) override { return Status::ok(); }
-  Status verifyLibrary(const program::Program *, std::string &) override {
-    return Status::error("--verify compares the library of a processor with plain sums; a program for cuda has none");
+  Status verifyLibrary(const program::Program *program, std::string &summary) override {
+    Result<char *> arena = allocate(program->arena_bytes(), program->alignment());
+    return arena.failed() ? arena.status() : verifyProducts(program, *this, *arena, blas.describe(), summary);
   }
 
   Status launch(const LaunchCall &call) override;
