@@ -70,6 +70,12 @@ private:
   Value loadBuffer(OpBuilder &b, Value buffer, RankedTensorType type, ValueRange indices);
   void storeBuffer(OpBuilder &b, Value buffer, RankedTensorType type, ValueRange indices, Value value);
   void emitMapElement(OpBuilder &b, ArrayRef<int64_t> shape);
+  struct Stored {
+    Value buffer;
+    RankedTensorType type;
+    SmallVector<Value> indices;
+  };
+  Stored place(OpBuilder &b, Value value, ValueRange indices);
 
   KernelRegionOp kernel;
   Block &body;
@@ -149,6 +155,17 @@ Value KernelEmitter::compute(OpBuilder &b, OpResult value, ValueRange indices) {
   })[value.getResultNumber()];
 }
 
+/// An element of what a rows op computes goes where the moves behind it take it.
+KernelEmitter::Stored KernelEmitter::place(OpBuilder &b, Value value, ValueRange indices) {
+  SmallVector<Value> at(indices);
+  OpOperand *use = &*value.use_begin();
+  while (use->getOwner() != body.getTerminator()) {
+    at = cast<KernelOp>(use->getOwner()).emitPlace(b, loc, use->getOperandNumber(), at);
+    use = &*use->getOwner()->getResult(0).use_begin();
+  }
+  return {outputs[use->getOperandNumber()], tensorType(use->get()), at};
+}
+
 void KernelEmitter::emitMapElement(OpBuilder &b, ArrayRef<int64_t> shape) {
   SmallVector<Value> indices;
   auto next = space->ivs.begin();
@@ -226,11 +243,12 @@ KernelShape KernelEmitter::emitRows(KernelOp op) {
   auto readOperand = [&](OpBuilder &b, unsigned operand, ValueRange indices) {
     if (operand < numOperands)
       return load(b, op->getOperand(operand), indices);
-    unsigned result = operand - numOperands;
-    return loadBuffer(b, outputs[result], tensorType(op->getResult(result)), indices);
+    Stored at = place(b, op->getResult(operand - numOperands), indices);
+    return loadBuffer(b, at.buffer, at.type, at.indices);
   };
   auto writeResult = [&](OpBuilder &b, unsigned result, ValueRange indices, Value value) {
-    storeBuffer(b, outputs[result], tensorType(op->getResult(result)), indices, value);
+    Stored at = place(b, op->getResult(result), indices);
+    storeBuffer(b, at.buffer, at.type, at.indices, value);
   };
   emitLoop(*builder, loc, begin, end,
            [&](OpBuilder &b, Value unit) { op.emitUnit(b, loc, unit, readOperand, writeResult, workspaces); });

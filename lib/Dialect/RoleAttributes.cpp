@@ -84,7 +84,8 @@ static Test testOfOp(StringRef key) {
              isOf<DenseI64ArrayAttr>)
       .Cases({ScrimpDialect::kSymbol, ScrimpDialect::kBatch}, isOf<StringAttr>)
       .Cases({ScrimpDialect::kUnits, ScrimpDialect::kGrain, ScrimpDialect::kWholeBatch}, isOf<IntegerAttr>)
-      .Cases({ScrimpDialect::kMap, ScrimpDialect::kParallel, ScrimpDialect::kInnerIndex, ScrimpDialect::kScaled},
+      .Cases({ScrimpDialect::kMap, ScrimpDialect::kParallel, ScrimpDialect::kInnerIndex, ScrimpDialect::kScaled,
+              ScrimpDialect::kInReaders},
              isOf<UnitAttr>)
       .Default(nullptr);
 }

@@ -209,6 +209,21 @@ SmallVector<Value> TransposeOp::emitElement(OpBuilder &builder, Location loc, Va
   return {load(builder, 0, index)};
 }
 
+bool TransposeOp::isFreeInKernel() { return getOperation()->hasAttr(ScrimpDialect::kInReaders); }
+
+bool TransposeOp::keepsRows() {
+  return !getPermutation().empty() && getPermutation().back() == static_cast<int64_t>(getPermutation().size()) - 1;
+}
+
+bool TransposeOp::placesOperands() { return keepsRows(); }
+
+SmallVector<Value> TransposeOp::emitPlace(OpBuilder &, Location, unsigned, ValueRange ivs) {
+  SmallVector<Value> index;
+  for (int64_t d : getPermutation())
+    index.push_back(ivs[d]);
+  return index;
+}
+
 void TransposeOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
                                 MutableArrayRef<Value> operandGrads) {
   SmallVector<int64_t> inverse(getPermutation().size());
@@ -282,6 +297,10 @@ SmallVector<Value> SliceOp::emitElement(OpBuilder &builder, Location loc, ValueR
   }
   return {load(builder, 0, index)};
 }
+
+bool SliceOp::isFreeInKernel() { return getOperation()->hasAttr(ScrimpDialect::kInReaders); }
+
+bool SliceOp::keepsRows() { return !getStrides().empty() && getStrides().back() == 1; }
 
 void SliceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,
                             MutableArrayRef<Value> operandGrads) {
@@ -413,6 +432,18 @@ SmallVector<Value> ConcatOp::emitElement(OpBuilder &builder, Location loc, Value
     begin += size;
   }
   return {result};
+}
+
+bool ConcatOp::placesOperands() { return true; }
+
+SmallVector<Value> ConcatOp::emitPlace(OpBuilder &builder, Location loc, unsigned operand, ValueRange ivs) {
+  int64_t begin = 0;
+  for (Value before : getXs().take_front(operand))
+    begin += shapeOf(before)[getDim()];
+  SmallVector<Value> index(ivs);
+  if (begin)
+    index[getDim()] = arith::AddIOp::create(builder, loc, index[getDim()], emitIndex(builder, loc, begin));
+  return index;
 }
 
 void ConcatOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool> needed,

@@ -78,6 +78,8 @@ public:
     gradients[loss] = scale ? scale : splatConstant(builder, loss.getLoc(), tensorType(loss), 1);
     for (Operation *op : llvm::reverse(forward))
       differentiate(*op, builder);
+    for (BlockArgument argument : block.getArguments())
+      (void)completeGradient(argument, builder);
   }
 
   /// The gradient of an argument, null if the loss does not depend on it.
@@ -87,7 +89,7 @@ private:
   void differentiate(Operation &op, OpBuilder &builder) {
     SmallVector<Value> resultGradients;
     for (Value result : op.getResults())
-      resultGradients.push_back(gradients.lookup(result));
+      resultGradients.push_back(completeGradient(result, builder));
     if (llvm::none_of(resultGradients, [](Value v) { return static_cast<bool>(v); }))
       return;
     SmallVector<bool> needed;
@@ -102,14 +104,68 @@ private:
         continue;
       assert(gradient.getType() == operand.getType() && "a gradient has its operand's type");
       Value &sum = gradients[operand];
-      sum = sum ? AddOp::create(builder, op.getLoc(), sum, gradient) : gradient;
+      if (!sum) {
+        sum = gradient;
+        continue;
+      }
+      sum = AddOp::create(builder, op.getLoc(), sum, gradient);
+      sums.insert(sum);
     }
+  }
+
+  /// The contributions that a sum is made of, in no order.
+  void collectParts(Value value, SmallVectorImpl<PadOp> &parts) {
+    if (sums.contains(value)) {
+      for (Value operand : value.getDefiningOp()->getOperands())
+        collectParts(operand, parts);
+      return;
+    }
+    parts.push_back(value.getDefiningOp<PadOp>());
+  }
+
+  /// The gradient of a value, all of whose contributions are there; null if there are none.
+  Value completeGradient(Value value, OpBuilder &builder) {
+    auto gradient = gradients.find(value);
+    return gradient == gradients.end() ? Value() : gradient->second = joinSlices(gradient->second, builder);
+  }
+
+  /// The gradients of slices that together are the whole are joined, not added: x + 0 is x but for the sign of a zero.
+  Value joinSlices(Value sum, OpBuilder &builder) {
+    SmallVector<PadOp> parts;
+    collectParts(sum, parts);
+    ArrayRef<int64_t> whole = shapeOf(sum);
+    std::optional<size_t> dim;
+    for (PadOp part : parts) {
+      if (parts.size() < 2 || !part || !part.getValue().isZero())
+        return sum;
+      for (size_t d = 0; d < whole.size(); ++d) {
+        if (part.getStrides()[d] != 1 || (shapeOf(part.getX())[d] != whole[d] && dim.value_or(d) != d))
+          return sum;
+        if (shapeOf(part.getX())[d] != whole[d])
+          dim = d;
+      }
+    }
+    if (!dim)
+      return sum;
+    llvm::sort(parts, [&](PadOp a, PadOp b) { return a.getStarts()[*dim] < b.getStarts()[*dim]; });
+    SmallVector<Value> values;
+    int64_t end = 0;
+    for (PadOp part : parts) {
+      if (part.getStarts()[*dim] != end)
+        return sum;
+      end += shapeOf(part.getX())[*dim];
+      values.push_back(part.getX());
+    }
+    if (end != whole[*dim])
+      return sum;
+    return ConcatOp::create(builder, sum.getLoc(), sum.getType(), values, static_cast<int64_t>(*dim));
   }
 
   Block &block;
   Value loss;
   llvm::SetVector<Value> active;
   DenseMap<Value, Value> gradients;
+  DenseSet<Value> sums; ///< of contributions
 };
 
 struct Autodiff : scrimp::impl::AutodiffBase<Autodiff> {

@@ -16,6 +16,11 @@ namespace mlir::scrimp {
 #include "scrimp/Transforms/Passes.h.inc"
 } // namespace mlir::scrimp
 
+static bool isRows(Operation *op) {
+  auto kernel = dyn_cast<KernelOp>(op);
+  return kernel && kernel.getKernelFamily() == KernelFamily::Rows;
+}
+
 /// An op whose only readers are one group joins it: its value is never stored. Legal without a check, since every path
 /// out of the op enters that group at once, unless an update waits for the op.
 static void fuseIntoOnlyReader(FusionGroups &groups, Block &block) {
@@ -38,6 +43,31 @@ static void fuseWithReaders(FusionGroups &groups, Block &block) {
         groups.fuse(source, &op);
 }
 
+/// Whether the value lies in bytes of an operand.
+static bool isTied(OpResult value) {
+  auto alias = dyn_cast<AliasOp>(value.getOwner());
+  return alias && alias.getTie(value.getResultNumber());
+}
+
+/// Moves of all that an op computes, read by nothing else, join it: it stores its results where they go. Legal without
+/// a check, since a move depends on that op alone, unless it must wait until others have read what it overwrites.
+static void fuseIntoProducer(FusionGroups &groups, Block &block) {
+  for (Operation &op : block) {
+    auto kernel = dyn_cast<KernelOp>(op);
+    if (!isFusibleMap(&op) || !kernel.placesOperands() || groups.getMembers(&op).size() > 1 ||
+        !groups.getReadersBefore(&op).empty())
+      continue;
+    Operation *producer = op.getOperand(0).getDefiningOp();
+    bool storesAll = llvm::all_of(op.getOperands(), [&](Value value) {
+      Operation *source = value.getDefiningOp();
+      return source && value.hasOneUse() && !isTied(cast<OpResult>(value)) && groups.sameGroup(source, producer) &&
+             (isRows(source) || (isRows(groups.getMembers(source)[0]) && cast<KernelOp>(source).placesOperands()));
+    });
+    if (storesAll)
+      groups.fuse(producer, &op);
+  }
+}
+
 namespace {
 /// What stays one op after the pass: a group, or an op that is no kernel. `last` orders nodes that do not depend on
 /// each other as their last ops were.
@@ -48,8 +78,8 @@ struct Node {
 };
 } // namespace
 
-/// The nodes that define what `op` reads. A kernel copies free producers, stored or not, so it waits for what these read:
-/// waiting for a stored one, it might wait for itself.
+/// The nodes that define what `op` reads. A kernel copies free producers, stored or not, so it waits for what these
+/// read: waiting for a stored one, it might wait for itself.
 static void collectSources(Operation *op, const DenseMap<Operation *, unsigned> &nodeOf,
                            llvm::SetVector<unsigned> &out) {
   for (Value operand : op->getOperands()) {
@@ -118,10 +148,11 @@ static void buildKernel(OpBuilder &builder, ArrayRef<Operation *> ops) {
   llvm::SmallDenseSet<Operation *> inside(ops.begin(), ops.end());
   for (Operation *op : ops) {
     locations.push_back(op->getLoc());
-    // The op of a rows kernel stores all its results; of map ops only what others read is stored.
-    bool isRows = cast<KernelOp>(op).getKernelFamily() == KernelFamily::Rows;
+    // The op of a rows kernel stores all its results, unless moves take them elsewhere; of map ops only what others
+    // read is stored.
     for (Value result : op->getResults())
-      if (isRows || llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user); }))
+      if ((isRows(op) && result.use_empty()) ||
+          llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user); }))
         yielded.push_back(result);
   }
   Location loc = builder.getFusedLoc(locations);
@@ -185,6 +216,8 @@ struct FormKernels : scrimp::impl::FormKernelsBase<FormKernels> {
   LogicalResult formKernels(func::FuncOp function) {
     if (!function.getBody().hasOneBlock())
       return function.emitError() << "a graph has one block, found " << function.getBody().getBlocks().size();
+    if (!fuse)
+      function.walk([](Operation *op) { op->removeAttr(ScrimpDialect::kInReaders); });
     separateWrittenOperands(function);
     return formKernels(function, function.getBody().front());
   }
@@ -202,6 +235,8 @@ struct FormKernels : scrimp::impl::FormKernelsBase<FormKernels> {
     if (fuse) {
       fuseIntoOnlyReader(groups, block);
       fuseWithReaders(groups, block);
+      if (TargetAttr::of(function).isDevice())
+        fuseIntoProducer(groups, block);
     }
     OpBuilder builder(block.getTerminator());
     for (const Node &node : sortedNodes(groups, block)) {

@@ -27,6 +27,7 @@ static double secondsSince(std::chrono::steady_clock::time_point start) {
 
 static LogicalResult formKernels(ModuleOp module, bool fuse) {
   PassManager pm(module.getContext());
+  pm.addPass(createArrangeMoves());
   pm.addPass(createExpandForTarget());
   FormKernelsOptions options;
   options.fuse = fuse;

@@ -55,7 +55,8 @@ def Scrimp_Dialect : Dialect {
                                          kSymbol = "scrimp.symbol", kUnits = "scrimp.units", kGrain = "scrimp.grain", kLaunch = "scrimp.launch",
                                          kWholeBatch = "scrimp.whole_batch", kTarget = "scrimp.target", kBuffers = "scrimp.buffers", kUnusedInputs = "scrimp.unused_inputs",
                                          kBatch = "scrimp.batch", kMap = "scrimp.map", kParallel = "scrimp.parallel",
-                                         kInnerIndex = "scrimp.inner_index", kScaled = "scrimp.scaled";
+                                         kInnerIndex = "scrimp.inner_index", kScaled = "scrimp.scaled",
+                                         kInReaders = "scrimp.in_readers"; // a move that kernels which read it make
   }];
 }
 

@@ -121,8 +121,22 @@ def KernelOp : OpInterface<"KernelOp"> {
       return $_op.isPointwiseOperand(operand);
     }]>,
     InterfaceMethod<[{
-      Whether computing this op again inside each consumer's kernel costs less than storing it (a broadcast, an iota).
+      Whether computing this op again inside each consumer's kernel costs less than storing it (a broadcast, an iota, a
+      move that scrimp-arrange-moves has left to its readers).
     }], "bool", "isFreeInKernel", (ins), "", [{ return false; }]>,
+    InterfaceMethod<[{
+      Map: whether every element of result 0 is one of operand 0, and elements next to each other in the last dimension
+      are so there too: a kernel may read the operand instead for the same memory traffic.
+    }], "bool", "keepsRows", (ins), "", [{ return false; }]>,
+    InterfaceMethod<[{
+      Map: whether result 0 is made of all elements of the operands, each once, and rows stay rows: what computes an
+      operand may store its elements where they go (`emitPlace`) instead of the operand.
+    }], "bool", "placesOperands", (ins), "", [{ return false; }]>,
+    InterfaceMethod<[{
+      Where `placesOperands`: the indices in result 0 of the element of operand `operand` at `ivs`.
+    }], "::llvm::SmallVector<::mlir::Value>", "emitPlace",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "unsigned":$operand, "::mlir::ValueRange":$ivs), "",
+      [{ llvm_unreachable("places no operands"); }]>,
     InterfaceMethod<[{
       Builds ops that compute the results on a target that has neither a library function nor one kernel for this op.
       Nothing: the op stays.

@@ -55,7 +55,8 @@ def Scrimp_ReshapeOp : Scrimp_Op<"reshape", [Pure, Scrimp_Eval, Scrimp_Different
   }];
 }
 
-def Scrimp_TransposeOp : Scrimp_MoveOp<"transpose", [Scrimp_Differentiable], [], Scrimp_LinearDimensions,
+def Scrimp_TransposeOp : Scrimp_MoveOp<"transpose", [Scrimp_Differentiable],
+                                      ["isFreeInKernel", "keepsRows", "placesOperands", "emitPlace"], Scrimp_LinearDimensions,
                                       Scrimp_Precision> {
   let summary = "Result dimension i is operand dimension permutation[i]";
   let arguments = (ins Scrimp_Tensor:$x, DenseI64ArrayAttr:$permutation);
@@ -68,7 +69,7 @@ def Scrimp_TransposeOp : Scrimp_MoveOp<"transpose", [Scrimp_Differentiable], [],
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_SliceOp : Scrimp_MoveOp<"slice", [Scrimp_Differentiable], [],
+def Scrimp_SliceOp : Scrimp_MoveOp<"slice", [Scrimp_Differentiable], ["isFreeInKernel", "keepsRows"],
                                   ["getDimensionRule", "isLinearIn", "buildPiece"], Scrimp_Precision> {
   let summary = "result[i] = operand[starts + i * strides]; strides may be negative";
   let arguments = (ins Scrimp_Tensor:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$strides);
@@ -95,7 +96,7 @@ def Scrimp_PadOp : Scrimp_MoveOp<"pad", [Scrimp_Differentiable], [],
   let extraClassDefinition = mapDefinition;
 }
 
-def Scrimp_ConcatOp : Scrimp_MoveOp<"concat", [Scrimp_Differentiable], [], Scrimp_LinearDimensions,
+def Scrimp_ConcatOp : Scrimp_MoveOp<"concat", [Scrimp_Differentiable], ["placesOperands", "emitPlace"], Scrimp_LinearDimensions,
                                    Scrimp_Precision> {
   let summary = "Joins tensors along a dimension";
   let arguments = (ins Variadic<Scrimp_Tensor>:$xs, I64Attr:$dim);

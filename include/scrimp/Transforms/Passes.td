@@ -366,6 +366,9 @@ def FormKernels : Pass<"scrimp-form-kernels", "::mlir::ModuleOp"> {
     compute again (a broadcast, a splat) is copied into each kernel that reads it, and stored only for a library call,
     a view or the function's result. Fusion moves no rounding: bits are those of `fuse=false`.
 
+    On a device an op that is no map takes in moves of its results that nothing else reads (KernelOp::placesOperands):
+    its kernel stores elements where they go.
+
     Bodies (scrimp.accumulate) are grouped each by itself. A splat that one is to update in place is computed for it alone.
 
     Requires: functions of one block; updates written out as ops.
@@ -436,6 +439,27 @@ def AttachTarget : Pass<"scrimp-attach-target", "::mlir::ModuleOp"> {
     Option<"kind", "kind", "std::string", "\"cpu\"", "cpu, emulated or cuda">,
     Option<"workers", "workers", "int64_t", "1", "The most threads of a CPU that will run the program">
   ];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
+def ArrangeMoves : Pass<"scrimp-arrange-moves", "::mlir::ModuleOp"> {
+  let summary = "Have slices, transposes and concats made by the kernels around them";
+  let description = [{
+    Around attention a model moves elements: q, k and v are slices of one product, heads a transposed dimension, and
+    gradients go back into one tensor. On a device (not on a processor, whose library computes attention) three things
+    save the launches and the bytes of these:
+
+    - A move that keeps rows (KernelOp::keepsRows) and that only kernels read is left to them: it is marked
+      `scrimp.in_readers`, so that it is free (isFreeInKernel), which rematerialization knows as well. Not where its
+      source would have to stay in memory longer for it.
+    - A result that is stored transposed for a reader that is no kernel is stored only so; kernels read it through the
+      inverse. scrimp-form-kernels then has the op store its results there (placesOperands).
+    - A reshape goes in front of a slice and behind a concat, so that these stand next to such kernels.
+
+    Requires: behind the passes that decide bits, before scrimp-rematerialize.
+    Ensures: no value changes, elements are only moved at other places.
+    Example: test/Transforms/arrange-moves.mlir
+  }];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
