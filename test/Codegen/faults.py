@@ -8,6 +8,15 @@ import sys
 folder = sys.argv[1]
 FILES = ["rows-neural.mlir", "rows-images.mlir", "rows-reduce.mlir"]
 SIZES = {"COLS": "200", "WIDE": "f32", "TYPE": "f32"}
+# Attention and its gradient, a kernel each, in tiles that are not full.
+TILES = """
+func.func @main(%q: TENSOR {scrimp.input = -1 : i64}, %k: TENSOR {scrimp.input = -1 : i64}, %v: TENSOR {scrimp.input = -1 : i64},
+                %g: TENSOR {scrimp.input = -1 : i64}) -> (TENSOR, TENSOR, TENSOR, TENSOR) {
+  %out, %lse = scrimp.attention %q, %k, %v {causal, scale = 0.3} : TENSOR, TENSOR, TENSOR -> TENSOR, tensor<1x2x9xf32>
+  %dq, %dk, %dv = scrimp.attention_grad %q, %k, %v, %out, %lse, %g {causal, scale = 0.3} : TENSOR, TENSOR, TENSOR, TENSOR, tensor<1x2x9xf32>
+  return %out, %dq, %dk, %dv : TENSOR, TENSOR, TENSOR, TENSOR
+}
+""".replace("TENSOR", "tensor<1x2x9x8xf32>")
 
 
 def text_of(name):
@@ -38,11 +47,16 @@ for kind, least in (("barrier-removed", 10), ("barrier-divergent", 10), ("mask",
             if status == 0 and run(text, *flags, order="reverse") == 0:
                 failed = True
                 print(f"{kind} in kernel {kernel} of {name}: nothing is found")
+    for kernel in range(2 if kind != "mask" else 0):
+        flags = ("--fault", kind, "--faulty-kernel", str(kernel))
+        if run(TILES, *flags) != 1 and run(TILES, *flags, order="reverse") != 1:
+            failed = True
+            print(f"{kind} in kernel {kernel} of attention: nothing is found")
     if planted < least:
         failed = True
         print(f"{kind}: {planted} kernels have a place for it, expected {least}")
-for name in FILES:
-    if run(text_of(name)):
+for name in [*FILES, "attention"]:
+    if run(TILES if name == "attention" else text_of(name)):
         failed = True
         print(f"{name} fails without a fault")
 sys.exit(failed)

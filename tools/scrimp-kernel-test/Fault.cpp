@@ -9,13 +9,31 @@
 using namespace mlir;
 using namespace mlir::scrimp;
 
+/// What threads share of what lies in `op`'s regions: its buffers by loads or stores.
+template <typename Access> static llvm::SmallDenseSet<Value> getShared(Operation *op) {
+  llvm::SmallDenseSet<Value> shared;
+  op->walk([&](Access access) {
+    if (access.getMemRefType().getMemorySpace())
+      shared.insert(access.getMemRef());
+  });
+  return shared;
+}
+
 /// Whether the next thing behind the barrier reads what others wrote: without it the result is another.
 static bool isNeeded(gpu::BarrierOp barrier) {
   for (Operation *next = barrier->getNextNode(); next; next = next->getNextNode())
     if (auto load = dyn_cast<memref::LoadOp>(next))
       return load.getMemRefType().getMemorySpace() != nullptr;
-    else if (next->getNumRegions())
-      return false;
+    else if (next->getNumRegions()) {
+      // A loop behind another one, of tiles, whose elements go to other threads; in a loop with barriers there is another
+      // before something is read.
+      Operation *before = barrier->getPrevNode();
+      if (!before || !isa<scf::ForOp>(before) || !isa<scf::ForOp>(next) ||
+          next->walk([](gpu::BarrierOp) { return WalkResult::interrupt(); }).wasInterrupted())
+        return false;
+      llvm::SmallDenseSet<Value> read = getShared<memref::LoadOp>(next);
+      return llvm::any_of(getShared<memref::StoreOp>(before), [&](Value buffer) { return read.contains(buffer); });
+    }
   return false;
 }
 
