@@ -54,6 +54,8 @@ LibraryWork mlir::scrimp::computeLibraryWork(KernelOp op) {
   work.productFlops = cast<CostOp>(op.getOperation()).getFlops();
   if (call.function == "gemm")
     work.products = {rt::gemmProduct(readInts<rt::GemmCall>(call), each.sum, isNarrow)};
+  if (call.function == "linear")
+    work.products = {rt::gemmProduct(readInts<rt::LinearCall>(call).product(), each.sum, isNarrow)};
   for (auto [function, kind] : {std::pair{"conv2d", rt::Conv2dKind::forward},
                                 {"conv2d_input_grad", rt::Conv2dKind::inputGrad},
                                 {"conv2d_weight_grad", rt::Conv2dKind::weightGrad}})

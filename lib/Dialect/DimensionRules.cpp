@@ -413,6 +413,24 @@ DimensionRule MatmulOp::getDimensionRule() {
 
 bool MatmulOp::isLinearIn(ArrayRef<bool> sums) { return sums[0] != sums[1] && (!getAcc() || sums[2]); }
 
+/// What is done to a sum is not done to parts of it.
+DimensionRule LinearOp::getDimensionRule() {
+  DimensionRule rule(*this);
+  DimensionFactors &a = rule.operands[0], &b = rule.operands[1], &y = rule.results[0];
+  // Sums of an operand do not have the other one's rows or columns, and are no sums over these.
+  std::optional<OperandSums> sums = getSums();
+  FactorKind ofA = sums == OperandSums::b ? FactorKind::Whole : FactorKind::Split,
+             ofB = sums == OperandSums::a ? FactorKind::Whole : FactorKind::Split;
+  y[0] = a[getTransposeA() ? 1 : 0] = {rule.add(getM(), ofA)};
+  y[1] = b[getTransposeB() ? 0 : 1] = {rule.add(getN(), ofB)};
+  a[getTransposeA() ? 0 : 1] = b[getTransposeB() ? 1 : 0] = {rule.add(getK(), FactorKind::Whole)};
+  for (unsigned i = 2; i < getNumOperands(); ++i)
+    rule.operands[i] = rule.operands[i].size() == 1 ? DimensionFactors{y[1]} : y;
+  if (getBeside())
+    rule.results[1] = !sums ? y : DimensionFactors{y[sums == OperandSums::a ? 0 : 1]};
+  return rule;
+}
+
 //===-- Images
 //-----------------------------------------------------------------------------------------------------===//
 

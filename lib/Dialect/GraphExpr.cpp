@@ -42,13 +42,6 @@ GraphExpr mlir::scrimp::sigmoid(GraphExpr x) { return unary<SigmoidOp>(x); }
 
 GraphExpr mlir::scrimp::guard(GraphExpr g, GraphExpr d) { return select(eq(g, 0.0), like(g, 0.0), g * d); }
 
-GraphExpr mlir::scrimp::geluTanhGradient(GraphExpr g, GraphExpr x) {
-  // y = x/2 (1 + t), t = tanh(c (x + a x^3)); y' = (1 + t)/2 + x/2 (1 - t^2) c (1 + 3 a x^2).
-  const double c = 0.7978845608028654, a = 0.044715;
-  GraphExpr t = tanh(c * (x + a * (x * x * x)));
-  return g * (0.5 * (1.0 + t) + (0.5 * x) * ((1.0 - t * t) * (c * (1.0 + (3 * a) * (x * x)))));
-}
-
 Value mlir::scrimp::splatConstant(OpBuilder &builder, Location loc, RankedTensorType type, double value) {
   HostTensor scalar = HostTensor::splat(RankedTensorType::get({}, type.getElementType()), value);
   return ConstantOp::create(builder, loc, cast<ElementsAttr>(scalar.toAttr().resizeSplat(type)));

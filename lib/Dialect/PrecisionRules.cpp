@@ -101,6 +101,8 @@ PrecisionRule MatmulOp::getPrecisionRule() {
     rule.operands.back() = rule.results[0] = ElementKind::Wide;
   return rule;
 }
+/// Made after types are settled.
+PrecisionRule LinearOp::getPrecisionRule() { return productRule(*this); }
 PrecisionRule Conv2dOp::getPrecisionRule() { return productRule(*this); }
 PrecisionRule Conv2dInputGradOp::getPrecisionRule() { return productRule(*this); }
 PrecisionRule Conv2dWeightGradOp::getPrecisionRule() { return productRule(*this); }

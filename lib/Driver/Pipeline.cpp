@@ -108,6 +108,8 @@ void mlir::scrimp::buildGraphPipeline(OpPassManager &manager, const TrainPipelin
     cleanUp(manager);
   }
   manager.addPass(createFormLinear());
+  // Behind it, as biases become 16 bits there.
+  manager.addPass(createCastBuckets());
   // Rematerialization is to know which moves cost nothing.
   manager.addPass(createArrangeMoves());
   // Bits are decided from here on: what follows only repeats, groups, orders and places.

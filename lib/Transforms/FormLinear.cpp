@@ -1,6 +1,7 @@
 // scrimp-form-linear: sums of products become products that add to what is there already, and loops that go on with a sum.
 // One library call with one rounding replaces a buffer and an op that reads it; gradients go straight into accumulators.
-#include "scrimp/Dialect/Scrimp.h"
+// Where the target's library computes more than a product, LinearEpilogues.cpp has it do so.
+#include "LinearEpilogues.h"
 #include "scrimp/Transforms/Passes.h"
 
 using namespace mlir;
@@ -113,6 +114,8 @@ struct FormLinear : scrimp::impl::FormLinearBase<FormLinear> {
     });
     for (AddOp root : roots)
       formChain(root);
+    if (TargetAttr::of(getOperation()).hasEpilogues())
+      formEpilogues(getOperation());
   }
 };
 } // namespace

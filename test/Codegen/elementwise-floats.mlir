@@ -7,7 +7,7 @@
 // RUN: sed -e 's/SIZE/17/g' -e 's/TYPE/bf16/g' %s | scrimp-kernel-test -
 // RUN: sed -e 's/SIZE/4097/g' -e 's/TYPE/f32/g' %s | scrimp-kernel-test -
 // RUN: sed -e 's/SIZE/4097/g' -e 's/TYPE/f32/g' %s | scrimp-kernel-test --march baseline -
-func.func @main() -> (tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
+func.func @main() -> (tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
     tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
     tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
     tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
@@ -58,6 +58,7 @@ func.func @main() -> (tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, t
   %silu = scrimp.silu %x : tensor<SIZExTYPE>
   %gelu = scrimp.gelu %x : tensor<SIZExTYPE>
   %gelu_tanh = scrimp.gelu_tanh %x : tensor<SIZExTYPE>
+  %gelu_grad = scrimp.gelu_tanh_grad %z, %x : tensor<SIZExTYPE>
   %softplus = scrimp.softplus %x : tensor<SIZExTYPE>
   %clip = scrimp.clip %x {low = -1.0 : f64, high = 2.0 : f64} : tensor<SIZExTYPE>
   %leaky = scrimp.leaky_relu %x {alpha = 0.1 : f64} : tensor<SIZExTYPE>
@@ -66,8 +67,8 @@ func.func @main() -> (tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, t
   %select = scrimp.select %lt, %x, %z : tensor<SIZExTYPE>
   return %add, %sub, %mul, %div, %max, %min, %rem, %pow, %neg, %abs, %sign, %exp, %log, %expm1, %log1p, %sqrt, %rsqrt,
       %sin, %cos, %erf, %floor, %ceil, %round, %tanh, %sigmoid, %relu, %silu, %gelu, %gelu_tanh, %softplus, %clip, %leaky,
-      %elu, %select, %x, %z, %p, %lt : tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
-      tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
+      %elu, %gelu_grad, %select, %x, %z, %p, %lt : tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
+      tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
       tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
       tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,
       tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>, tensor<SIZExTYPE>,

@@ -71,3 +71,83 @@ func.func @widened(%a: tensor<3x4xf32>, %b: tensor<4x5xf32>) {
   %y = scrimp.matmul %a, %b : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf64>
   return
 }
+
+// -----
+
+func.func @linear_batch(%a: tensor<1x3x3xf32>) {
+  // expected-error@+1 {{operands must have rank 2, found}}
+  %y = scrimp.linear %a, %a : tensor<1x3x3xf32>, tensor<1x3x3xf32> -> tensor<1x3x3xf32>
+  return
+}
+
+// -----
+
+func.func @linear_contracted(%a: tensor<3x4xf32>, %b: tensor<4x8xf32>) {
+  // expected-error@+1 {{contracted dimensions differ: 3 and 4}}
+  %y = scrimp.linear %a, %b {transpose_a} : tensor<3x4xf32>, tensor<4x8xf32> -> tensor<3x8xf32>
+  return
+}
+
+// -----
+
+func.func @linear_bias(%a: tensor<3x4xf32>, %b: tensor<4x8xf32>, %c: tensor<3xf32>) {
+  // expected-error@+1 {{'bias' must be 'tensor<8xf32>', found 'tensor<3xf32>'}}
+  %y = scrimp.linear %a, %b bias(%c : tensor<3xf32>) : tensor<3x4xf32>, tensor<4x8xf32> -> tensor<3x8xf32>
+  return
+}
+
+// -----
+
+func.func @linear_wide_bias(%a: tensor<3x4xbf16>, %b: tensor<4x8xbf16>, %c: tensor<8xf32>) {
+  // expected-error@+1 {{'bias' must be 'tensor<8xbf16>', found 'tensor<8xf32>'}}
+  %y = scrimp.linear %a, %b bias(%c : tensor<8xf32>) : tensor<3x4xbf16>, tensor<4x8xbf16> -> tensor<3x8xbf16>
+  return
+}
+
+// -----
+
+func.func @linear_twice(%a: tensor<3x4xf32>, %b: tensor<4x8xf32>, %c: tensor<3x8xf32>) {
+  // expected-error@+1 {{adds to 'plus' or 'onto', not both}}
+  %y = scrimp.linear %a, %b plus(%c : tensor<3x8xf32>) onto(%c : tensor<3x8xf32>) : tensor<3x4xf32>, tensor<4x8xf32> -> tensor<3x8xf32>
+  return
+}
+
+// -----
+
+func.func @linear_nowhere(%a: tensor<3x4xf32>, %b: tensor<4x8xf32>) {
+  // expected-error@+1 {{'at' is where gelu_grad takes the derivative}}
+  %y = scrimp.linear %a, %b gelu_grad : tensor<3x4xf32>, tensor<4x8xf32> -> tensor<3x8xf32>
+  return
+}
+
+// -----
+
+func.func @linear_beside(%a: tensor<3x4xf32>, %b: tensor<4x8xf32>) {
+  // expected-error@+1 {{has a second result with 'sums' or gelu alone}}
+  %y:2 = scrimp.linear %a, %b relu : tensor<3x4xf32>, tensor<4x8xf32> -> tensor<3x8xf32>, tensor<3x8xf32>
+  return
+}
+
+// -----
+
+func.func @linear_columns(%a: tensor<3x4xf32>, %b: tensor<4x7xf32>) {
+  // expected-error@+1 {{needs a multiple of 8 columns, found 7}}
+  %y:2 = scrimp.linear %a, %b gelu : tensor<3x4xf32>, tensor<4x7xf32> -> tensor<3x7xf32>, tensor<3x7xf32>
+  return
+}
+
+// -----
+
+func.func @linear_sums(%a: tensor<3x4xf32>, %b: tensor<4x8xf32>) {
+  // expected-error@+1 {{with 'sums' has a second result, neither bias nor epilogue, and gives sums that are not rounded}}
+  %y:2 = scrimp.linear %a, %b relu sums b : tensor<3x4xf32>, tensor<4x8xf32> -> tensor<3x8xf32>, tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @linear_sums_of(%a: tensor<3x4xf32>, %b: tensor<4x8xf32>) {
+  // expected-error@+1 {{the sums must be 'tensor<3xf32>', found 'tensor<8xf32>'}}
+  %y:2 = scrimp.linear %a, %b sums a : tensor<3x4xf32>, tensor<4x8xf32> -> tensor<3x8xf32>, tensor<8xf32>
+  return
+}

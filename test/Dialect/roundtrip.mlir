@@ -67,6 +67,8 @@ func.func @elementwise(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>, %i: tensor<4xi3
   %gelu = scrimp.gelu %x : tensor<2x3xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.gelu_tanh %{{[^ ,():]+}} : tensor<2x3xf32>
   %gelu_tanh = scrimp.gelu_tanh %x : tensor<2x3xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.gelu_tanh_grad %{{[^ ,():]+}}, %{{[^ ,():]+}} : tensor<2x3xf32>
+  %gelu_tanh_grad = scrimp.gelu_tanh_grad %x, %gelu_tanh : tensor<2x3xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.softplus %{{[^ ,():]+}} : tensor<2x3xf32>
   %softplus = scrimp.softplus %x : tensor<2x3xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.compare le, %{{[^ ,():]+}}, %{{[^ ,():]+}} : tensor<2x3xf32> -> tensor<2x3xi1>
@@ -131,11 +133,21 @@ func.func @reduction(%x: tensor<2x3xf32>) {
 }
 
 // CHECK-LABEL: @contraction
-func.func @contraction(%a: tensor<2x4x3xf32>, %b: tensor<2x5x4xf32>) {
+func.func @contraction(%a: tensor<2x4x3xf32>, %b: tensor<2x5x4xf32>, %p: tensor<2x3xf32>, %q: tensor<8x3xf32>, %r: tensor<8xf32>) {
   // CHECK-NEXT: %{{.*}} = scrimp.matmul %{{[^ ,():]+}}, %{{[^ ,():]+}} {transpose_a, transpose_b} : tensor<2x4x3xf32>, tensor<2x5x4xf32> -> tensor<2x3x5xf32>
   %matmul = scrimp.matmul %a, %b {transpose_a, transpose_b} : tensor<2x4x3xf32>, tensor<2x5x4xf32> -> tensor<2x3x5xf32>
   // CHECK-NEXT: %{{.*}} = scrimp.matmul %{{[^ ,():]+}}, %{{[^ ,():]+}} onto(%{{[^ ,():]+}} : tensor<2x3x5xf32>) {transpose_a, transpose_b} : tensor<2x4x3xf32>, tensor<2x5x4xf32> -> tensor<2x3x5xf32>
   %onto = scrimp.matmul %a, %b onto(%matmul : tensor<2x3x5xf32>) {transpose_a, transpose_b} : tensor<2x4x3xf32>, tensor<2x5x4xf32> -> tensor<2x3x5xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.linear %{{[^ ,():]+}}, %{{[^ ,():]+}} {transpose_b} : tensor<2x3xf32>, tensor<8x3xf32> -> tensor<2x8xf32>
+  %linear = scrimp.linear %p, %q {transpose_b} : tensor<2x3xf32>, tensor<8x3xf32> -> tensor<2x8xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.linear %{{[^ ,():]+}}, %{{[^ ,():]+}} plus(%{{[^ ,():]+}} : tensor<2x8xf32>) bias(%{{[^ ,():]+}} : tensor<8xf32>) relu {transpose_b} : tensor<2x3xf32>, tensor<8x3xf32> -> tensor<2x8xf32>
+  %biased = scrimp.linear %p, %q plus(%linear : tensor<2x8xf32>) bias(%r : tensor<8xf32>) relu {transpose_b} : tensor<2x3xf32>, tensor<8x3xf32> -> tensor<2x8xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.linear %{{[^ ,():]+}}, %{{[^ ,():]+}} gelu {transpose_b} : tensor<2x3xf32>, tensor<8x3xf32> -> tensor<2x8xf32>, tensor<2x8xf32>
+  %gelu:2 = scrimp.linear %p, %q gelu {transpose_b} : tensor<2x3xf32>, tensor<8x3xf32> -> tensor<2x8xf32>, tensor<2x8xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.linear %{{[^ ,():]+}}, %{{[^ ,():]+}} gelu_grad at(%{{[^ ,():]+}} : tensor<2x8xf32>) {transpose_b} : tensor<2x3xf32>, tensor<8x3xf32> -> tensor<2x8xf32>
+  %grad = scrimp.linear %p, %q gelu_grad at(%linear : tensor<2x8xf32>) {transpose_b} : tensor<2x3xf32>, tensor<8x3xf32> -> tensor<2x8xf32>
+  // CHECK-NEXT: %{{.*}} = scrimp.linear %{{[^ ,():]+}}, %{{[^ ,():]+}} onto(%{{[^ ,():]+}} : tensor<2x8xf32>) sums b {transpose_b} : tensor<2x3xf32>, tensor<8x3xf32> -> tensor<2x8xf32>, tensor<8xf32>
+  %sums:2 = scrimp.linear %p, %q onto(%linear : tensor<2x8xf32>) sums b {transpose_b} : tensor<2x3xf32>, tensor<8x3xf32> -> tensor<2x8xf32>, tensor<8xf32>
   return
 }
 

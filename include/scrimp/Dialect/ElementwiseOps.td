@@ -28,13 +28,17 @@ class elementKinds<Type type> {
 }
 
 // `linear`: see BatchSplitOp, the operands being `sums`.
-class Scrimp_UnaryOp<string mnemonic, Type type, string formula, string gradient, string linear = "false">
-    : Scrimp_ElementwiseBase<mnemonic, [SameOperandsAndResultType, Scrimp_Differentiable], ["isLinearIn"]> {
+// `epilogue`: as what a library's product computes it; none by default.
+class Scrimp_UnaryOp<string mnemonic, Type type, string formula, string gradient, string linear = "false",
+                     string epilogue = "">
+    : Scrimp_ElementwiseBase<mnemonic, !listconcat([SameOperandsAndResultType, Scrimp_Differentiable],
+                                                   !if(!empty(epilogue), []<Trait>, [EpilogueOp])), ["isLinearIn"]> {
   let arguments = (ins type:$x);
   let results = (outs type:$y);
   let assemblyFormat = "$x attr-dict `:` type($x)";
   let hasFolder = 1;
-  let extraClassDeclaration = elementKinds<type>.declaration # [{
+  let extraClassDeclaration = elementKinds<type>.declaration #
+                              !if(!empty(epilogue), "", isEpilogue<epilogue>.declaration) # [{
     template <typename E> E formula(E x) { return }] # formula # [{; } }];
   let extraClassDefinition = pointwiseDefinition # [{
     ::llvm::LogicalResult $cppClass::eval(::llvm::ArrayRef<const HostTensor *> operands,
@@ -185,7 +189,7 @@ def Scrimp_SigmoidOp : Scrimp_UnaryOp<"sigmoid", Scrimp_FloatTensor, "1.0 / (1.0
   let summary = "1 / (1 + e^-x)";
 }
 def Scrimp_ReluOp : Scrimp_UnaryOp<"relu", Scrimp_FloatTensor, "maximum(x, like(x, 0.0))",
-                                   "select(gt(y, 0.0), g, like(g, 0.0))"> {
+                                   "select(gt(y, 0.0), g, like(g, 0.0))", "false", "relu"> {
   let summary = "max(x, 0); gradient 0 at 0";
 }
 def Scrimp_SiluOp : Scrimp_UnaryOp<"silu", Scrimp_FloatTensor, "x / (1.0 + exp(-x))",
@@ -199,8 +203,35 @@ def Scrimp_GeluOp : Scrimp_UnaryOp<"gelu", Scrimp_FloatTensor,
 }
 def Scrimp_GeluTanhOp : Scrimp_UnaryOp<"gelu_tanh", Scrimp_FloatTensor,
     "0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))",
-    "geluTanhGradient(g, x)"> {
+    "g.with(GeluTanhGradOp::create(builder, getLoc(), g.value, x.value))", "false", "gelu"> {
   let summary = "GELU by the tanh approximation (arXiv:1606.08415, section 2)";
+}
+def Scrimp_GeluTanhGradOp : Scrimp_ElementwiseBase<"gelu_tanh_grad", [SameOperandsAndResultType, EpilogueOp],
+                                                   ["isLinearIn"]> {
+  let summary = "a times the derivative of gelu_tanh at b";
+  let arguments = (ins Scrimp_FloatTensor:$a, Scrimp_FloatTensor:$b);
+  let results = (outs Scrimp_FloatTensor:$y);
+  let assemblyFormat = "$a `,` $b attr-dict `:` type($a)";
+  // y = x/2 (1 + t), t = tanh(c (x + d x^3)); y' = (1 + t)/2 + x/2 (1 - t^2) c (1 + 3 d x^2).
+  let extraClassDeclaration = isEpilogue<"gelu_grad">.declaration # [{
+    void formulaTakesFloats() {}
+    template <typename E> E formula(E g, E x) {
+      const double c = 0.7978845608028654, d = 0.044715;
+      E t = tanh(c * (x + d * (x * x * x)));
+      return g * (0.5 * (1.0 + t) + (0.5 * x) * ((1.0 - t * t) * (c * (1.0 + (3 * d) * (x * x)))));
+    }
+  }];
+  let extraClassDefinition = pointwiseDefinition # [{
+    ::llvm::LogicalResult $cppClass::eval(::llvm::ArrayRef<const HostTensor *> operands,
+                                          ::llvm::MutableArrayRef<HostTensor> results) {
+      return evalBinary(*this, operands, results);
+    }
+    ::llvm::SmallVector<::mlir::Value> $cppClass::emitElement(::mlir::OpBuilder &builder, ::mlir::Location loc,
+                                                              ::mlir::ValueRange ivs, LoadFn load) {
+      return emitBinary(*this, builder, loc, ivs, load);
+    }
+    bool $cppClass::isLinearIn(::llvm::ArrayRef<bool> sums) { return sums[0] && !sums[1]; }
+  }];
 }
 def Scrimp_SoftplusOp : Scrimp_UnaryOp<"softplus", Scrimp_FloatTensor,
     "maximum(x, like(x, 0.0)) + log1p(exp(-abs(x)))", "g * sigmoid(x)"> {

@@ -54,9 +54,6 @@ GraphExpr sigmoid(GraphExpr x);
 /// g * d, and 0 where g is 0, even if d is infinite or NaN there.
 GraphExpr guard(GraphExpr g, GraphExpr d);
 
-/// The gradient of gelu_tanh.
-GraphExpr geluTanhGradient(GraphExpr g, GraphExpr x);
-
 /// The value broadcast to `shape` (no op if it has it), and summed down to `type`'s shape: the adjoint.
 Value broadcastTo(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape);
 Value sumTo(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape);

@@ -65,6 +65,8 @@ def Scrimp_TargetAttr : AttrDef<Scrimp_Dialect, "Target"> {
     static TargetAttr of(::mlir::Operation *op);
     /// Whether kernels are written for a device of many threads, apart from the host.
     bool isDevice() { return getKind() != ::mlir::scrimp::TargetKind::cpu; }
+    /// Whether its library's products can be a LinearOp: with bias, addend, epilogue and sums of an operand.
+    bool hasEpilogues() { return isDevice(); }
   }];
 }
 

@@ -71,6 +71,16 @@ def Scrimp_BoolTensor : StaticShapeTensorOf<[I1]>;
 
 class Scrimp_Op<string mnemonic, list<Trait> traits = []> : Op<Scrimp_Dialect, mnemonic, traits>;
 
+// What a library's product can do to its sums (LinearOp).
+def Scrimp_Epilogue : I64EnumAttr<"Epilogue", "What is computed of the sums of a product", [
+    I64EnumAttrCase<"relu", 1>, I64EnumAttrCase<"gelu", 2>, I64EnumAttrCase<"gelu_grad", 3>]> {
+  let cppNamespace = "::mlir::scrimp";
+}
+
+class isEpilogue<string name> {
+  code declaration = "::mlir::scrimp::Epilogue getEpilogue() { return ::mlir::scrimp::Epilogue::" # name # "; }";
+}
+
 defvar Scrimp_Differentiable = DeclareOpInterfaceMethods<DifferentiableOp>;
 defvar Scrimp_Eval = DeclareOpInterfaceMethods<EvalOp>;
 

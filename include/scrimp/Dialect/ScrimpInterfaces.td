@@ -270,6 +270,15 @@ def AccumulatingOp : OpInterface<"AccumulatingOp"> {
   ];
 }
 
+def EpilogueOp : OpInterface<"EpilogueOp"> {
+  let cppNamespace = "::mlir::scrimp";
+  let description = [{
+    An elementwise op that a library can compute on the sums of a product before they are rounded (LinearOp): of operand 0,
+    and with a second operand at that.
+  }];
+  let methods = [InterfaceMethod<"What the library calls it.", "::mlir::scrimp::Epilogue", "getEpilogue", (ins)>];
+}
+
 def CommandOp : OpInterface<"CommandOp"> {
   let cppNamespace = "::mlir::scrimp";
   let description = [{ A command of a program (scrimp.cmd.*), as the runtime runs it. }];

@@ -264,17 +264,36 @@ def Chunk : Pass<"scrimp-chunk", "::mlir::ModuleOp"> {
 }
 
 def FormLinear : Pass<"scrimp-form-linear", "::mlir::ModuleOp"> {
-  let summary = "Let products add themselves to sums";
+  let summary = "Let products add themselves to sums, and take in what a library does in the same call";
   let description = [{
     In a sum whose terms nobody else reads, products and scatters (AccumulatingOp), and loops that add up from 0 on, add
     themselves to an accumulator of the loop around, or else to the first of them, in its bytes: a gradient takes no buffer beside its accumulator, and
     the gradients of a tied parameter share one. Terms are added in the order in which they are computed, each product
     where it stands.
 
+    Where the target's library has epilogues (TargetAttr), a product of matrices becomes a `linear`, which takes in what
+    alone reads its result: a bias, a value added to it that is stored anyway, an EpilogueOp; and of an operand the sum over
+    rows, which is the gradient of a bias beside that of a weight. It is computed in the type of sums and rounded once, so
+    in 16 bits the bias is rounded to the result's type.
+
     Requires: before scrimp-rematerialize and scrimp-form-kernels, as it changes how sums are rounded.
-    Ensures: the same sums in another order.
+    Ensures: the same sums in another order; no value is stored that was not before.
     Fails: never.
-    Example: test/Transforms/form-linear.mlir
+    Example: test/Transforms/form-linear.mlir, test/Transforms/form-linear-epilogues.mlir
+  }];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
+def CastBuckets : Pass<"scrimp-cast-buckets", "::mlir::ModuleOp"> {
+  let summary = "On a device, cast parameters to 16 bits a bucket at a time";
+  let description = [{
+    Where nearly all elements of a bucket are cast to one type, member by member, the whole bucket is cast once and its
+    members are views of that: one launch in place of many. On a CPU nothing changes: there a launch costs little.
+
+    Requires: before scrimp-rematerialize, which then casts the bucket again or keeps it.
+    Ensures: the same numbers.
+    Fails: never.
+    Example: test/Transforms/cast-buckets.mlir
   }];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }

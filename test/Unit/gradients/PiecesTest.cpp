@@ -33,6 +33,14 @@ static const char *const kMoreCases[] = {
       %9 = scrimp.arg_max %x {dim = 1 : i64} : tensor<4x3xf64> -> tensor<4xi64>
       %10 = scrimp.reduce sum, %i [0] : tensor<4x3xi64> -> tensor<3xi64>
       return %9 : tensor<4xi64> })",
+    R"(func.func @main(%x: tensor<4x3xf64>, %w: tensor<3x8xf64>, %v: tensor<8x8xf64>, %u: tensor<8x3xf64>, %b: tensor<8xf64>, %r: tensor<4x8xf64>) -> tensor<8xf64> {
+      %0 = scrimp.linear %x, %w plus(%r : tensor<4x8xf64>) bias(%b : tensor<8xf64>) relu : tensor<4x3xf64>, tensor<3x8xf64> -> tensor<4x8xf64>
+      %1:2 = scrimp.linear %x, %w gelu : tensor<4x3xf64>, tensor<3x8xf64> -> tensor<4x8xf64>, tensor<4x8xf64>
+      %2 = scrimp.linear %0, %v gelu_grad at(%r : tensor<4x8xf64>) {transpose_b} : tensor<4x8xf64>, tensor<8x8xf64> -> tensor<4x8xf64>
+      %3:2 = scrimp.linear %x, %0 sums b {transpose_a} : tensor<4x3xf64>, tensor<4x8xf64> -> tensor<3x8xf64>, tensor<8xf64>
+      %4:2 = scrimp.linear %0, %x onto(%u : tensor<8x3xf64>) sums a {transpose_a} : tensor<4x8xf64>, tensor<4x3xf64> -> tensor<8x3xf64>, tensor<8xf64>
+      %5 = scrimp.gelu_tanh_grad %0, %r : tensor<4x8xf64>
+      return %3#1 : tensor<8xf64> })",
     R"(func.func @main(%seed: tensor<i64>, %step: tensor<i64>, %base: tensor<i64>, %x: tensor<3x8xf64>) -> tensor<3x8xf64> {
       %0 = scrimp.random_uniform %seed, %step, %base {key = 1 : i64, batch_dim = 0 : i64, samples = 4 : i64, low = 0.0,
         high = 1.0} : tensor<8x3xf64>
