@@ -1,6 +1,6 @@
 #include "IndexMath.h"
+#include "ProductWorkspace.h"
 #include "scrimp/Dialect/Scrimp.h"
-#include "scrimp/runtime/workspace.h"
 
 #include "mlir/IR/PatternMatch.h"
 
@@ -90,17 +90,25 @@ static GemmCall gemmCall(MatmulOp op) {
   return {op.getBatch(), m, n, k, op.getTransposeA(), op.getTransposeB(), m * k, k * n, m * n, bool(op.getAcc())};
 }
 
+SmallVector<RankedTensorType> mlir::scrimp::productWorkspace(Operation *op, const GemmCall &call, int64_t workers) {
+  Type operand = tensorType(op->getOperand(0)).getElementType(), result = tensorType(op->getResult(0)).getElementType();
+  int64_t bytes = 0;
+  if (TargetAttr::of(op).hasProductWorkspace())
+    bytes = ::scrimp::runtime::productWorkspaceBytes(call, elementBytesOf(operand), elementBytesOf(result));
+  else if (operand != getComputeType(operand))
+    bytes = ::scrimp::runtime::gemmWorkspaceBytes(call, workers);
+  else
+    return {};
+  return {RankedTensorType::get({bytes}, IntegerType::get(op->getContext(), 8))};
+}
+
 LibraryCall MatmulOp::getLibraryCall() {
   auto ints = llvm::bit_cast<std::array<int64_t, ::scrimp::runtime::gemmCallInts>>(gemmCall(*this));
   return {"gemm", SmallVector<int64_t>(ints.begin(), ints.end()), {}};
 }
 
 SmallVector<RankedTensorType> MatmulOp::getWorkspaceTypes(int64_t workers) {
-  Type type = tensorType(getA()).getElementType();
-  if (type == getComputeType(type))
-    return {};
-  int64_t bytes = ::scrimp::runtime::gemmWorkspaceBytes(gemmCall(*this), workers);
-  return {RankedTensorType::get({bytes}, IntegerType::get(getContext(), 8))};
+  return productWorkspace(*this, gemmCall(*this), workers);
 }
 
 LogicalResult MatmulOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {

@@ -417,10 +417,12 @@ bool MatmulOp::isLinearIn(ArrayRef<bool> sums) { return sums[0] != sums[1] && (!
 DimensionRule LinearOp::getDimensionRule() {
   DimensionRule rule(*this);
   DimensionFactors &a = rule.operands[0], &b = rule.operands[1], &y = rule.results[0];
-  // Sums of an operand do not have the other one's rows or columns, and are no sums over these.
+  // Sums of an operand do not have the other one's rows or columns, and are no sums over these. Not every number of
+  // columns goes with a matrix beside the result.
   std::optional<OperandSums> sums = getSums();
+  bool keepsColumns = sums == OperandSums::a || getAt() || (getBeside() && !sums);
   FactorKind ofA = sums == OperandSums::b ? FactorKind::Whole : FactorKind::Split,
-             ofB = sums == OperandSums::a ? FactorKind::Whole : FactorKind::Split;
+             ofB = keepsColumns ? FactorKind::Whole : FactorKind::Split;
   y[0] = a[getTransposeA() ? 1 : 0] = {rule.add(getM(), ofA)};
   y[1] = b[getTransposeB() ? 0 : 1] = {rule.add(getN(), ofB)};
   a[getTransposeA() ? 0 : 1] = b[getTransposeB() ? 1 : 0] = {rule.add(getK(), FactorKind::Whole)};

@@ -1,5 +1,4 @@
-#include "scrimp/Dialect/Scrimp.h"
-#include "scrimp/runtime/workspace.h"
+#include "ProductWorkspace.h"
 
 #include <cmath>
 
@@ -85,11 +84,7 @@ LibraryCall LinearOp::getLibraryCall() {
 }
 
 SmallVector<RankedTensorType> LinearOp::getWorkspaceTypes(int64_t workers) {
-  Type type = tensorType(getA()).getElementType();
-  if (type == getComputeType(type))
-    return {};
-  int64_t bytes = rt::gemmWorkspaceBytes(linearCall(*this).product(), workers);
-  return {RankedTensorType::get({bytes}, IntegerType::get(getContext(), 8))};
+  return productWorkspace(*this, linearCall(*this).product(), workers);
 }
 
 /// As LinearOp's own ops would compute it.

@@ -34,7 +34,10 @@ LogicalResult BucketAttr::verify(function_ref<InFlightDiagnostic()> emitError, S
   return success();
 }
 
-LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError, TargetKind, int64_t workers) {
+LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError, TargetKind kind, int64_t workers,
+                                 bool tf32) {
+  if (tf32 && kind == TargetKind::cpu)
+    return emitError() << "a CPU has no TF32; it is of cuda and emulated";
   if (workers < 1)
     return emitError() << "a program needs a thread, found workers = " << workers;
   return success();
@@ -45,7 +48,7 @@ TargetAttr TargetAttr::of(Operation *op) {
        module = module->getParentOfType<ModuleOp>())
     if (auto target = module->getAttrOfType<TargetAttr>(ScrimpDialect::kTarget))
       return target;
-  return get(op->getContext(), TargetKind::cpu, 1);
+  return get(op->getContext(), TargetKind::cpu, 1, /*tf32=*/false);
 }
 
 /// What a value must be, by its class: what it may say, those know who read it (CheckModel, for what users write).

@@ -226,6 +226,9 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
          "kernels of a CUDA device, run thread by thread on the CPU (slow, for tests)")
       ->check(CLI::IsMember({"cpu", "emulated", "cuda"}))
       ->capture_default_str();
+  app.add_flag("--tf32", options.tf32,
+               "--target cuda: products of fp32 round their operands to TF32 (10 bits of 23), several times as fast; off "
+               "unless given");
   app.add_option("--workers", options.workers, "Most threads of the executable (default: this machine's)")
       ->check(CLI::Range(1, 4096)); // what a program may say
   app.add_flag("!--no-fuse", options.fuse, "One kernel per op, for comparison: the bits are the same");

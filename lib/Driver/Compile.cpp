@@ -291,6 +291,7 @@ FailureOr<Compilation> mlir::scrimp::planModel(const CompileOptions &options, ML
       return failure();
     if (!products->empty())
       report->insert({"products_of_16_bits", *products});
+    report->insert({"tf32", options.tf32});
     if (search)
       report->insert({"search", std::move(*search)});
     if (chosen.target == "cuda" && failed(addDeviceCode(*report, *compilation->module)))

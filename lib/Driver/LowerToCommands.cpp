@@ -225,7 +225,8 @@ LogicalResult CommandLowering::addCommand(Operation &op, const Addresses &addres
       return isa<FloatType>(element) && element != sums;
     });
     CmdCallOp::create(commands, op.getLoc(), call.function, sums, call.ints, call.floats, bufferAttr, seconds,
-                      isNarrow ? builder.getArrayAttr(types) : nullptr, reads);
+                      isNarrow ? builder.getArrayAttr(types) : nullptr, reads,
+                      /*tf32=*/TargetAttr::of(module).getTf32() && sums.isF32() && !isNarrow);
     return success();
   }
   auto symbol = op.getAttrOfType<StringAttr>(ScrimpDialect::kSymbol);

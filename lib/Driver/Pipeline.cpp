@@ -23,7 +23,7 @@ void mlir::scrimp::buildTrainPipeline(OpPassManager &manager, const TrainPipelin
 }
 
 void mlir::scrimp::buildGraphPipeline(OpPassManager &manager, const TrainPipelineOptions &options) {
-  manager.addPass(createAttachTarget({options.target, options.workers}));
+  manager.addPass(createAttachTarget({options.target, options.workers, options.tf32}));
 
   //===-- The forward graph ---------------------------------------------------------------------------------------===//
   // Mixed precision starts from f32: what a file of 16 bits rounds, and where, gives way to the rules of that pass.
@@ -177,6 +177,7 @@ void mlir::scrimp::readOptions(TrainPipelineOptions &pipeline, const CompileOpti
   pipeline.fuse = options.fuse;
   pipeline.schedule = options.schedule;
   pipeline.target = options.target;
+  pipeline.tf32 = options.tf32;
   pipeline.streamInputs = options.streamInputs;
   pipeline.workers = workersOf(options);
 }

@@ -178,5 +178,7 @@ LogicalResult mlir::scrimp::printPlan(const CompileOptions &options, MLIRContext
     return failure();
   if (!products->empty())
     os << "16-bit products  " << *products << "\n";
+  if (options.tf32)
+    os << "fp32 products    operands rounded to TF32 (--tf32)\n";
   return success();
 }

@@ -183,7 +183,7 @@ FailureOr<Offset<fb::Command>> ProgramWriter::writeCommand(Operation &op) {
     return command(fb::CommandBody::Call,
                    fb::CreateCall(builder, text(call.getFunction()), ranges(call.getBuffers()), ints, floats,
                                   dtypeOfTensor(call.getType()), location(op), secondsOf(call.getSeconds()),
-                                  builder.CreateVector(types), call.getReads()));
+                                  builder.CreateVector(types), call.getReads(), call.getTf32()));
   }
   if (auto copy = dyn_cast<CmdCopyOp>(op))
     return command(fb::CommandBody::Copy, fb::CreateCopy(builder, range(copy.getSource()), range(copy.getTarget())));

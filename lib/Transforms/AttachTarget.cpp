@@ -22,7 +22,7 @@ struct AttachTarget : mlir::scrimp::impl::AttachTargetBase<AttachTarget> {
       return signalPassFailure();
     }
     auto refuse = [&] { return module.emitError() << "cannot be compiled: "; };
-    auto target = TargetAttr::getChecked(refuse, &getContext(), *known, workers.getValue());
+    auto target = TargetAttr::getChecked(refuse, &getContext(), *known, workers.getValue(), tf32.getValue());
     if (!target)
       return signalPassFailure();
     module->setAttr(ScrimpDialect::kTarget, target);

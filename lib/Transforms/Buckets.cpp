@@ -23,7 +23,7 @@ void Bucket::layOut() {
   elements = 0;
   for (BucketMember &member : members) {
     member.offset = elements;
-    elements = llvm::alignTo(elements + member.type.getNumElements(), kAlignment / elementBytes);
+    elements = llvm::alignTo(elements + member.type.getNumElements(), alignment / elementBytes);
   }
   elements = llvm::alignTo(elements, kPartAlignment * ranks / elementBytes);
 }

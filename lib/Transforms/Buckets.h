@@ -16,8 +16,8 @@ struct BucketMember {
   int64_t offset = 0;        // elements
 };
 
-/// One argument that holds the parameters of one block, element type and group. Every member starts at a multiple of 64
-/// bytes, the whole is a multiple of 256 bytes for every rank; the gaps hold zeros that nothing reads.
+/// One argument that holds the parameters of one block, element type and group. Every member starts at a multiple of
+/// `alignment` bytes, the whole is a multiple of 256 bytes for every rank; the gaps hold zeros that nothing reads.
 struct Bucket {
   std::string block; // the module that its members are of; empty: the rest
   std::string group; // "decay" or "no_decay"; empty: nothing in it is updated
@@ -27,6 +27,7 @@ struct Bucket {
   int64_t number = 0;   // of buckets before it that are alike
   SmallVector<BucketMember> members;
   Type narrowest = nullptr; // of states of the same layout, where that is narrower
+  int64_t alignment = kAlignment; // of members, in bytes
   int64_t ranks = 1;        // that it can be shared out to
   bool updatesPart = false; // a rank updates its part of the bucket, and has states of that alone
   bool holdsPart = false;   // the argument is the rank's part; what reads parameters gathers the others

@@ -45,7 +45,7 @@ namespace {
 /// What a product becomes: operands of a LinearOp, and the value that its result replaces.
 struct Formation {
   SmallVector<Operation *> ops; // that are taken in, from the product's reader on
-  Value addend, bias, at;
+  Value addend, bias, at; // as they stand in the graph: getMatrix says what the call reads of the first and the last
   std::optional<Epilogue> epilogue;
 };
 } // namespace
@@ -60,27 +60,26 @@ static Value getMatrix(Value value, Type type) {
   return elementOf(value) == type && isStored ? value : Value();
 }
 
-/// Takes `op`, which reads the sums in operand `sums`, into the formation with a result of `type`; false if the library
-/// does not compute it.
+/// Takes `op`, which reads the sums in operand `sums`, into the formation, whose result is then of `type`; false if the
+/// library does not compute it.
 static bool takeIn(Formation &formation, Operation *op, unsigned sums, Type type, int64_t n) {
   if (auto epilogue = dyn_cast<EpilogueOp>(op)) {
     if (op->getNumOperands() == 2) {
-      if (sums == 0 && n % ::scrimp::runtime::epilogueColumns == 0)
-        formation.at = getMatrix(op->getOperand(1), type);
-      if (!formation.at)
+      if (sums != 0 || n % ::scrimp::runtime::epilogueColumns != 0)
         return false;
+      formation.at = op->getOperand(1);
     }
     formation.epilogue = epilogue.getEpilogue();
-    return true;
+  } else if (isa<AddOp>(op)) {
+    Value other = op->getOperand(1 - sums), bias = getBias(other, n);
+    Value &taken = bias ? formation.bias : formation.addend;
+    if (taken)
+      return false;
+    taken = bias ? bias : other;
+  } else {
+    return false;
   }
-  if (!isa<AddOp>(op))
-    return false;
-  Value other = op->getOperand(1 - sums), bias = getBias(other, n);
-  Value &taken = bias ? formation.bias : formation.addend;
-  if (taken)
-    return false;
-  taken = bias ? bias : getMatrix(other, type);
-  return bool(taken);
+  return (!formation.addend || getMatrix(formation.addend, type)) && (!formation.at || getMatrix(formation.at, type));
 }
 
 /// Follows the one reader of each value after the product as long as the library computes it.
@@ -88,7 +87,7 @@ static Formation findFormation(MatmulOp product) {
   Formation formation;
   SmallVector<Operation *> path;
   int64_t n = product.getN();
-  Type operand = elementOf(product.getA()), sum = getComputeType(operand), type;
+  Type operand = elementOf(product.getA()), sum = getComputeType(operand);
   Value value = product.getY();
   while (!formation.epilogue && value.hasOneUse()) {
     OpOperand &use = *value.use_begin();
@@ -110,9 +109,10 @@ static Formation findFormation(MatmulOp product) {
         path.push_back(cast);
         result = cast;
       }
-    if ((type && type != elementOf(result)) || !takeIn(formation, op, use.getOperandNumber(), elementOf(result), n))
+    Formation next = formation;
+    if (!takeIn(next, op, use.getOperandNumber(), elementOf(result), n))
       break;
-    type = elementOf(result);
+    formation = std::move(next);
     formation.ops = path;
     value = result;
   }
@@ -125,18 +125,21 @@ static void form(MatmulOp product, const Formation &formation) {
   OpBuilder builder(last);
   Location loc = last->getLoc();
   auto type = RankedTensorType::get({product.getM(), product.getN()}, elementOf(last->getResult(0)));
-  auto inForm = [&](Value value, ArrayRef<int64_t> shape) {
-    return value ? castToType(builder, loc, reshapeTo(builder, loc, value, shape), type.clone(shape)) : value;
+  auto matrix = [&](Value value) {
+    return value ? reshapeTo(builder, loc, getMatrix(value, type.getElementType()), type.getShape()) : value;
   };
   EpilogueAttr epilogue = formation.epilogue ? EpilogueAttr::get(builder.getContext(), *formation.epilogue) : nullptr;
   // A bias that was gathered in 16 bits is these.
   Value bias = formation.bias;
   if (bias && elementOf(skipExact(bias)) == type.getElementType())
     bias = skipExact(bias);
+  if (bias) {
+    auto vector = RankedTensorType::get({product.getN()}, type.getElementType());
+    bias = castToType(builder, loc, reshapeTo(builder, loc, bias, vector.getShape()), vector);
+  }
   auto linear = LinearOp::create(builder, loc, TypeRange{type}, product.getA(), product.getB(),
-                                 product.getTransposeAAttr(), product.getTransposeBAttr(),
-                                 inForm(formation.addend, type.getShape()), inForm(bias, type.getShape()[1]),
-                                 inForm(formation.at, type.getShape()), epilogue, /*sums=*/nullptr, /*acc=*/nullptr);
+                                 product.getTransposeAAttr(), product.getTransposeBAttr(), matrix(formation.addend),
+                                 bias, matrix(formation.at), epilogue, /*sums=*/nullptr, /*acc=*/nullptr);
   Value end = last->getResult(0);
   end.replaceAllUsesWith(reshapeTo(builder, loc, linear.getY(), shapeOf(end)));
   for (Operation *op : llvm::reverse(formation.ops))
@@ -149,7 +152,7 @@ static Operation *findPlace(MatmulOp product, ReduceOp reduce) {
   if (product->isBeforeInBlock(reduce))
     return product;
   auto isThere = [&](Value operand) {
-    Operation *op = operand.getDefiningOp();
+    Operation *op = skipReshapes(operand).getDefiningOp();
     return !op || op->getBlock() != reduce->getBlock() || op->isBeforeInBlock(reduce);
   };
   if (llvm::all_of(product->getOperands(), isThere))
@@ -174,9 +177,15 @@ static bool formSums(MatmulOp product, Value gradient, ReduceOp reduce) {
   if (!place)
     return false;
   OpBuilder builder(place);
+  // A reshape that stands further down is made again.
+  auto here = [&](Value operand) {
+    Operation *op = operand.getDefiningOp();
+    bool isLater = op && op->getBlock() == place->getBlock() && !op->isBeforeInBlock(place);
+    return isLater ? reshapeTo(builder, product.getLoc(), skipReshapes(operand), shapeOf(operand)) : operand;
+  };
   auto sums = OperandSumsAttr::get(builder.getContext(), isB ? OperandSums::b : OperandSums::a);
   auto linear = LinearOp::create(builder, product.getLoc(), TypeRange{product.getType(), reduce.getType()},
-                                 product.getA(), product.getB(), product.getTransposeAAttr(),
+                                 here(product.getA()), here(product.getB()), product.getTransposeAAttr(),
                                  product.getTransposeBAttr(), /*addend=*/nullptr, /*bias=*/nullptr, /*at=*/nullptr,
                                  /*epilogue=*/nullptr, sums, product.getAcc());
   product.replaceAllUsesWith(linear.getY());

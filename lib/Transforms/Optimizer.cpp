@@ -248,6 +248,7 @@ private:
       // Where 16 bits are gathered, each rank keeps its part of what they are rounded from.
       bucket.holdsPart = isShared(bucket) && (zero == 3 || bucket.read);
       bucket.gathersAnew = zero == 3 && !isMatched(bucket, unsharded);
+      bucket.alignment = TargetAttr::of(train).getAlignment();
       bucket.layOut();
     }
     return success();

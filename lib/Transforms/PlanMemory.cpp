@@ -46,6 +46,7 @@ struct PlanMemory : scrimp::impl::PlanMemoryBase<PlanMemory> {
     }
     plans.clear();
     shared.clear();
+    alignment = TargetAttr::of(getOperation()).getAlignment();
     if (failed(analyze()) || failed(placePersistent()) || failed(placeTransient()))
       return signalPassFailure();
     for (FunctionPlan &plan : plans)
@@ -84,7 +85,7 @@ struct PlanMemory : scrimp::impl::PlanMemoryBase<PlanMemory> {
       for (auto &[key, block] : shared)
         if (static_cast<unsigned>(block.segment) == s) {
           block.offset = end;
-          end = llvm::alignTo(end + block.bytes, kAlignment);
+          end = llvm::alignTo(end + block.bytes, alignment);
         }
     }
     transientOffset = end;
@@ -96,14 +97,14 @@ struct PlanMemory : scrimp::impl::PlanMemoryBase<PlanMemory> {
   LogicalResult placeTransient() {
     FunctionPlan *highest = nullptr;
     for (FunctionPlan &plan : plans) {
-      planner::Problem problem = plan.use.getProblem(kAlignment);
+      planner::Problem problem = plan.use.getProblem(alignment);
       if (llvm::Error error = planner::checkProblem(problem))
         return plan.function.emitError() << llvm::toString(std::move(error));
       plan.solution = planner::solveBestFit(problem);
       if (llvm::Error error = planner::verify(problem, plan.solution))
         return plan.function.emitError() << llvm::toString(std::move(error));
       plan.lowerBound = planner::lowerBound(problem, &plan.peak);
-      transientBytes = std::max<int64_t>(transientBytes, llvm::alignTo(plan.solution.bytes, kAlignment));
+      transientBytes = std::max<int64_t>(transientBytes, llvm::alignTo(plan.solution.bytes, alignment));
       if (!highest || plan.lowerBound > highest->lowerBound)
         highest = &plan;
     }
@@ -113,7 +114,7 @@ struct PlanMemory : scrimp::impl::PlanMemoryBase<PlanMemory> {
     int64_t held[kNumSegments] = {};
     for (const TransientBlock &block : highest->use.transient)
       if (std::optional<Role> role = block.getRoleAt(highest->peak))
-        held[static_cast<unsigned>(segmentOf(*role))] += llvm::alignTo(block.bytes, kAlignment);
+        held[static_cast<unsigned>(segmentOf(*role))] += llvm::alignTo(block.bytes, alignment);
     auto at = [&](Segment segment) -> int64_t & { return segmentOffsets[static_cast<unsigned>(segment)]; };
     // Pieces of inputs that the host fills as the step goes on lie there too.
     at(Segment::Gradients) = transientOffset + held[static_cast<unsigned>(Segment::Inputs)];
@@ -174,7 +175,7 @@ struct PlanMemory : scrimp::impl::PlanMemoryBase<PlanMemory> {
     getOperation()->setAttr(
         ScrimpDialect::kPlan,
         builder.getDictionaryAttr({number("arena_bytes", getArenaBytes()), number("lower_bound_bytes", lowerBound),
-                                   number("transient_offset", transientOffset), number("alignment", kAlignment),
+                                   number("transient_offset", transientOffset), number("alignment", alignment),
                                    builder.getNamedAttr("segments", builder.getArrayAttr(segments))}));
   }
 
@@ -205,6 +206,6 @@ struct PlanMemory : scrimp::impl::PlanMemoryBase<PlanMemory> {
   std::vector<FunctionPlan> plans;
   llvm::MapVector<std::string, SharedBlock, std::map<std::string, unsigned>> shared;
   int64_t segmentOffsets[kNumSegments] = {};
-  int64_t transientOffset = 0, transientBytes = 0, lowerBound = 0;
+  int64_t transientOffset = 0, transientBytes = 0, lowerBound = 0, alignment = kAlignment;
 };
 } // namespace

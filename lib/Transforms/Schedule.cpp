@@ -369,7 +369,7 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
     auto positionOf = [&](Operation &op) { return static_cast<int>(llvm::find(use.ops, &op) - use.ops.begin()); };
     int first = positionOf(block.front()), last = positionOf(block.back());
     planner::Problem problem;
-    for (planner::Buffer &buffer : use.getProblem(kAlignment).buffers) {
+    for (planner::Buffer &buffer : use.getProblem(TargetAttr::of(block.getParentOp()).getAlignment()).buffers) {
       if (buffer.last < first || buffer.first > last)
         continue;
       buffer.first = std::max(buffer.first, first);

@@ -76,11 +76,12 @@ private:
       for (unsigned storage : storages)
         touching[storage].push_back(i);
     }
+    int64_t alignment = TargetAttr::of(block.getParentOp()).getAlignment();
     std::vector<int64_t> inside(use.ops.size() + 1); // what lives within one op, as differences
     for (const TransientBlock &memory : use.transient) {
       if (memory.last < begin || memory.first > finish)
         continue;
-      int64_t bytes = llvm::alignTo(memory.bytes, kAlignment); // as the planner counts
+      int64_t bytes = llvm::alignTo(memory.bytes, alignment); // as the planner counts
       std::optional<unsigned> first = memory.first < begin ? std::nullopt : opAt[memory.first],
                               last = memory.last > finish ? std::nullopt : opAt[memory.last];
       if (first && first == last) {

@@ -78,6 +78,38 @@ func.func @narrow(%x: tensor<4x8xbf16>, %w: tensor<8x8xbf16>, %bias: tensor<8xf3
   return %y, %dw, %db : tensor<4x8xbf16>, tensor<8x8xf32>, tensor<8xf32>
 }
 
+// What is stored last decides on the type, whatever the sums had in between.
+// CHECK-LABEL: func.func @wide_between
+// CHECK:         scrimp.linear %{{.*}}, %{{.*}} plus(%{{.*}} : tensor<4x8xbf16>) bias(%{{.*}} : tensor<8xbf16>) : tensor<4x8xbf16>, tensor<8x8xbf16> -> tensor<4x8xbf16>
+// CHECK-NOT:     scrimp.add
+func.func @wide_between(%x: tensor<4x8xbf16>, %w: tensor<8x8xbf16>, %bias: tensor<8xf32>) -> tensor<2x2x8xbf16> {
+  %p = scrimp.matmul %x, %w : tensor<4x8xbf16>, tensor<8x8xbf16> -> tensor<4x8xf32>
+  %three = scrimp.reshape %p : tensor<4x8xf32> -> tensor<2x2x8xf32>
+  %rows = scrimp.broadcast %bias : tensor<8xf32> -> tensor<2x2x8xf32>
+  %biased = scrimp.add %three, %rows : tensor<2x2x8xf32>
+  %stored = scrimp.reshape %x : tensor<4x8xbf16> -> tensor<2x2x8xbf16>
+  %other = scrimp.cast %stored : tensor<2x2x8xbf16> -> tensor<2x2x8xf32>
+  %sum = scrimp.add %other, %biased : tensor<2x2x8xf32>
+  %y = scrimp.cast %sum : tensor<2x2x8xf32> -> tensor<2x2x8xbf16>
+  return %y : tensor<2x2x8xbf16>
+}
+
+// The gradient's matrix is a reshape that comes after the sum: it is made again before it.
+// CHECK-LABEL: func.func @reshaped
+// CHECK:         %[[G:.*]] = scrimp.tanh
+// CHECK-NEXT:    %[[M:.*]] = scrimp.reshape %[[G]] : tensor<2x2x8xf32> -> tensor<4x8xf32>
+// CHECK-NEXT:    %[[DW:.*]], %[[DB:.*]] = scrimp.linear %{{.*}}, %[[M]] sums b {transpose_a}
+// CHECK-NEXT:    %[[U:.*]] = scrimp.neg %[[DB]]
+// CHECK-NEXT:    return %[[U]], %[[DW]]
+func.func @reshaped(%x: tensor<4x8xf32>, %y: tensor<2x2x8xf32>) -> (tensor<8xf32>, tensor<8x8xf32>) {
+  %g = scrimp.tanh %y : tensor<2x2x8xf32>
+  %db = scrimp.reduce sum, %g [0, 1] : tensor<2x2x8xf32> -> tensor<8xf32>
+  %u = scrimp.neg %db : tensor<8xf32>
+  %m = scrimp.reshape %g : tensor<2x2x8xf32> -> tensor<4x8xf32>
+  %dw = scrimp.matmul %x, %m {transpose_a} : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32>
+  return %u, %dw : tensor<8xf32>, tensor<8x8xf32>
+}
+
 // A value that only the sum would read stays in a kernel with it, broadcasts are not stored, and the graph keeps what
 // others read.
 // CHECK-LABEL: func.func @kept

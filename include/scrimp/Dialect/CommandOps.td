@@ -144,11 +144,11 @@ def Scrimp_CmdCallOp : Scrimp_CommandOp<"call"> {
   let summary = "Calls a function of the runtime's library";
   let description = [{
     `type` is that of its sums; `types` are those of the elements of its operands and results, where they differ from it.
-    `reads` is as of launch.
+    `reads` is as of launch. `tf32`: operands of f32 are rounded to TF32.
   }];
   let arguments = (ins StrAttr:$function, TypeAttr:$type, DenseI64ArrayAttr:$ints, DenseF64ArrayAttr:$floats,
                        Scrimp_RangeArrayAttr:$buffers, OptionalAttr<F64Attr>:$seconds,
-                       OptionalAttr<TypeArrayAttr>:$types, DefaultValuedAttr<I64Attr, "0">:$reads);
+                       OptionalAttr<TypeArrayAttr>:$types, DefaultValuedAttr<I64Attr, "0">:$reads, UnitAttr:$tf32);
   let assemblyFormat = "$function `:` $type `ints` $ints `floats` $floats custom<Ranges>($buffers) attr-dict";
 }
 

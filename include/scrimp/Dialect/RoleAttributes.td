@@ -55,10 +55,12 @@ def Scrimp_TargetAttr : AttrDef<Scrimp_Dialect, "Target"> {
   let description = [{
     Of a module, under `scrimp.target`: `cpu` with the most threads that will run the program, `cuda`, or `emulated`, the
     code of a CUDA device on a CPU. A module without one is for one thread of a CPU. Scratch, the ways in which ops
-    become code, and what a library does for a kernel follow from it (Analysis/Target.h).
+    become code, and what a library does for a kernel follow from it. With `tf32` its products of f32 round operands to
+    TF32.
   }];
-  let parameters = (ins EnumParameter<Scrimp_TargetKind>:$kind, DefaultValuedParameter<"int64_t", "1">:$workers);
-  let assemblyFormat = "`<` $kind (`,` `workers` `=` $workers^)? `>`";
+  let parameters = (ins EnumParameter<Scrimp_TargetKind>:$kind, DefaultValuedParameter<"int64_t", "1">:$workers,
+                        DefaultValuedParameter<"bool", "false">:$tf32);
+  let assemblyFormat = "`<` $kind (`,` `workers` `=` $workers^)? (`,` `tf32` `=` $tf32^)? `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// That of the module around `op`.
@@ -67,6 +69,11 @@ def Scrimp_TargetAttr : AttrDef<Scrimp_Dialect, "Target"> {
     bool isDevice() { return getKind() != ::mlir::scrimp::TargetKind::cpu; }
     /// Whether its library's products can be a LinearOp: with bias, addend, epilogue and sums of an operand.
     bool hasEpilogues() { return isDevice(); }
+    /// Whether each of its library's products has a workspace of a size of its own (runtime/workspace.h), rather than what
+    /// a CPU's takes.
+    bool hasProductWorkspace() { return getKind() == ::mlir::scrimp::TargetKind::cuda; }
+    /// Buffers, and tensors in buckets, begin at multiples of so many bytes.
+    int64_t getAlignment() { return isDevice() ? 4 * kAlignment : kAlignment; }
   }];
 }
 

@@ -56,6 +56,7 @@ struct CompileOptions {
   bool fuse = true, schedule = true, streamInputs = true;
   int64_t workers = 0;          // most threads of the executable; 0: this machine's
   std::string target = "cpu";   // or emulated, cuda
+  bool tf32 = false;            // a device: products of f32 round their operands to TF32
   std::string march = "native"; // a CPU name, or "x86-64-v2" for any machine
   std::string chip = "sm_90a";  // --emit ptx
   bool verify = false;          // compare every kernel with the interpreter

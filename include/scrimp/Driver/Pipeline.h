@@ -63,6 +63,8 @@ struct TrainPipelineOptions : PassPipelineOptions<TrainPipelineOptions> {
                             llvm::cl::init(true)};
   Option<bool> schedule{*this, "schedule", llvm::cl::desc("Reorder for a lower peak"), llvm::cl::init(true)};
   Option<std::string> target{*this, "target", llvm::cl::desc("cpu, emulated or cuda"), llvm::cl::init("cpu")};
+  Option<bool> tf32{*this, "tf32", llvm::cl::desc("A device: products of f32 round their operands to TF32"),
+                    llvm::cl::init(false)};
   Option<int64_t> workers{*this, "workers", llvm::cl::desc("The most threads that will run the program"),
                           llvm::cl::init(1)};
 };

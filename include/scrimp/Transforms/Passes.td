@@ -451,12 +451,13 @@ def AttachTarget : Pass<"scrimp-attach-target", "::mlir::ModuleOp"> {
   let description = [{
     Sets `scrimp.target`, which every later pass asks: it decides what scratch ops take, and how they become code.
 
-    Fails: where the target is none of cpu, emulated and cuda, or has no thread.
+    Fails: where the target is none of cpu, emulated and cuda, or has no thread, or no TF32.
     Example: test/Transforms/attach-target.mlir
   }];
   let options = [
     Option<"kind", "kind", "std::string", "\"cpu\"", "cpu, emulated or cuda">,
-    Option<"workers", "workers", "int64_t", "1", "The most threads of a CPU that will run the program">
+    Option<"workers", "workers", "int64_t", "1", "The most threads of a CPU that will run the program">,
+    Option<"tf32", "tf32", "bool", "false", "A device: products of f32 round their operands to TF32">
   ];
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }

@@ -23,7 +23,7 @@ Status verifyGemm(const LibraryArguments &arguments) {
     check.fail("A and B differ in type");
   if (arguments.typeOf(2) != arguments.typeOf(0) && arguments.typeOf(2) != arguments.dtype)
     check.fail("C has neither the operands' type nor that of the sums");
-  check.counts(3 + isNarrowGemm(arguments), gemmCallInts, 0);
+  check.counts(3 + (isNarrowGemm(arguments) || arguments.forCuda), gemmCallInts, 0);
   static constexpr const char *extents[] = {"batch", "m", "n", "k"};
   for (size_t i = 0; i < 4; ++i)
     check.range(i, extents[i], 0, maxExtent);
@@ -53,7 +53,10 @@ Status verifyGemm(const LibraryArguments &arguments) {
         check.buffer(i, operands[i], {static_cast<int64_t>(elements)}, bytesEach);
     }
   }
-  if (isNarrowGemm(arguments))
+  if (arguments.forCuda)
+    check.buffer(3, "workspace",
+                 {productWorkspaceBytes(s, elementBytes(arguments.typeOf(0)), elementBytes(arguments.typeOf(2)))}, 1);
+  else if (isNarrowGemm(arguments))
     check.buffer(3, "workspace", {gemmSlotBytes(s), arguments.workers}, 1);
   return check.take();
 }

@@ -22,6 +22,8 @@ void setScalarArguments(LibraryArguments &arguments, const program::Call &call, 
     arguments.types = {call.types()->data(), call.types()->size()};
   arguments.workers = program.workers();
   arguments.bf16Dot = usesBf16Dot(&program);
+  arguments.forCuda = program.target() == program::Target::cuda;
+  arguments.tf32 = call.tf32();
 }
 
 } // namespace scrimp::runtime

@@ -23,12 +23,12 @@ Status verifyLinear(const LibraryArguments &arguments) {
   if (check.failed())
     return check.take();
   LinearCall s = linearCallOf(arguments);
-  bool narrow = isNarrow(arguments.typeOf(0));
-  LinearPlaces at(s, narrow);
+  bool hasWorkspace = isNarrow(arguments.typeOf(0)) || arguments.forCuda;
+  LinearPlaces at(s, hasWorkspace);
   check.counts(static_cast<size_t>(at.count), linearCallInts, 0);
   if (check.failed())
     return check.take();
-  for (int i = 0; i < at.count - narrow; ++i)
+  for (int i = 0; i < at.count - hasWorkspace; ++i)
     check.storedType(static_cast<size_t>(i));
   DType operands = arguments.typeOf(0), result = arguments.typeOf(static_cast<size_t>(at.result));
   if (operands != arguments.typeOf(1))
@@ -55,7 +55,10 @@ Status verifyLinear(const LibraryArguments &arguments) {
   buffer(at.result, "Y", {s.m, s.n});
   buffer(at.kept, "X'", {s.m, s.n});
   buffer(at.sums, "sums", {s.sums == sumsOfA ? s.m : s.n});
-  if (at.workspace >= 0)
+  if (arguments.forCuda)
+    check.buffer(static_cast<size_t>(at.workspace), "workspace",
+                 {productWorkspaceBytes(s.product(), elementBytes(operands), elementBytes(result))}, 1);
+  else if (at.workspace >= 0)
     check.buffer(static_cast<size_t>(at.workspace), "workspace", {gemmSlotBytes(s.product()), arguments.workers}, 1);
   return check.take();
 }

@@ -13,7 +13,7 @@ LinearCall linearCallOf(const LibraryArguments &arguments);
 struct LinearPlaces {
   int addend = -1, bias = -1, read = -1, result, kept = -1, sums = -1, workspace = -1, count = 2;
 
-  LinearPlaces(const LinearCall &s, bool isNarrow) {
+  LinearPlaces(const LinearCall &s, bool hasWorkspace) {
     auto take = [&](bool isThere) { return isThere ? count++ : -1; };
     addend = take(s.addend == ownAddend);
     bias = take(s.bias);
@@ -21,7 +21,7 @@ struct LinearPlaces {
     result = count++;
     kept = take(s.epilogue == geluKeepingEpilogue);
     sums = take(s.sums != noSums);
-    workspace = take(isNarrow);
+    workspace = take(hasWorkspace);
   }
 };
 

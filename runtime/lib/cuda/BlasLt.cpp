@@ -39,8 +39,7 @@ BlasLt::~BlasLt() {
     cublasLtDestroy(handle);
 }
 
-Status BlasLt::open(const std::string &folder, bool allowTf32) {
-  tf32 = allowTf32;
+Status BlasLt::open(const std::string &folder) {
   Result<SharedLibrary> opened =
       SharedLibrary::open({"libcublasLt.so.13", "libcublasLt.so.12"}, folder, "computes matrix products");
   if (opened.failed())
@@ -97,7 +96,9 @@ Status BlasLt::prepare(Product &product, const LibraryArguments &arguments, cons
     if (!status.failed())
       status = check(code, what);
   };
-  int compute = sums == DType::f64 ? blasCompute64 : tf32 && operand == DType::f32 ? blasComputeTf32 : blasCompute32;
+  int compute = sums == DType::f64                        ? blasCompute64
+                : arguments.tf32 && operand == DType::f32 ? blasComputeTf32
+                                                          : blasCompute32;
   call(cublasLtMatmulDescCreate(&product.desc, compute, blasType(sums)), "a product cannot be described");
   auto describe = [&](int attribute, const auto &value) {
     call(cublasLtMatmulDescSetAttribute(product.desc, attribute, &value, sizeof(value)),
@@ -219,8 +220,7 @@ Status BlasLt::gemm(const LibraryArguments &arguments, Stream stream) {
   Request request;
   request.shape = gemmCallOf(arguments);
   GemmCall &s = request.shape;
-  if (isNarrowGemm(arguments))
-    request.workspace = 3;
+  request.workspace = 3;
   request.a = arguments.buffers[0];
   request.b = arguments.buffers[1];
   request.accumulate = s.accumulate;
@@ -241,7 +241,7 @@ Status BlasLt::gemm(const LibraryArguments &arguments, Stream stream) {
 
 Status BlasLt::linear(const LibraryArguments &arguments, Stream stream) {
   LinearCall s = linearCallOf(arguments);
-  LinearPlaces at(s, isNarrow(arguments.typeOf(0)));
+  LinearPlaces at(s, /*hasWorkspace=*/true);
   Request request;
   request.shape = s.product();
   request.a = arguments.buffers[0];

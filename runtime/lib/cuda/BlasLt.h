@@ -61,9 +61,8 @@ public:
   BlasLt(const BlasLt &) = delete;
   BlasLt &operator=(const BlasLt &) = delete;
 
-  /// Opens the library, from `folder` if one is given, with a handle for the current context. `tf32`: products of f32
-  /// may round their operands to 10 bits of mantissa.
-  Status open(const std::string &folder, bool tf32);
+  /// Opens the library, from `folder` if one is given, with a handle for the current context.
+  Status open(const std::string &folder);
   /// "cuBLASLt 13.0.2 ('/usr/lib/libcublasLt.so.13')"
   std::string describe() const;
 
@@ -86,7 +85,6 @@ private:
 
   SharedLibrary library;
   Blas handle = nullptr;
-  bool tf32 = false;
   std::map<std::pair<const int64_t *, unsigned>, std::unique_ptr<Product>>
       products; // by the call's integers, alignment
 };

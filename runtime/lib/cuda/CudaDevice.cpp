@@ -252,7 +252,7 @@ Status CudaDevice::open(const program::Program *program) {
       callsLibrary |= command->body_type() == program::CommandBody::Call;
     });
   if (callsLibrary)
-    then([&] { return blas.open(options.libraries, /*tf32=*/false); });
+    then([&] { return blas.open(options.libraries); });
   then([&] {
     Result<char *> made = allocate(sizeof(CheckResult), 256);
     if (!made.failed())

@@ -85,7 +85,7 @@ void forSample(std::string_view function, const LibraryArguments &arguments, con
     return;
   }
   LinearCall s = linearCallOf(arguments);
-  LinearPlaces at(s, isNarrow(arguments.typeOf(0)));
+  LinearPlaces at(s, /*hasWorkspace=*/true);
   if (!s.m || !s.n)
     return;
   auto buffer = [](int place) { return static_cast<size_t>(place); };

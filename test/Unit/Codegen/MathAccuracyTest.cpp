@@ -32,7 +32,7 @@ public:
     CpuOptions options;
     options.cpu = cpu == "device" ? "host" : cpu.str();
     if (module && cpu == "device")
-      (*module)->setAttr(ScrimpDialect::kTarget, TargetAttr::get(&context, TargetKind::emulated, 1));
+      (*module)->setAttr(ScrimpDialect::kTarget, TargetAttr::get(&context, TargetKind::emulated, 1, /*tf32=*/false));
     if (!module || failed(pm.run(*module)))
       return;
     auto emitted = emitKernels(*module);

@@ -204,7 +204,7 @@ static void checkAll(bool isHalf) {
         name == "scrimp.and" || name == "scrimp.or" || name == "scrimp.xor" || name == "scrimp.stochastic_round";
     // Those that a library computes, and views, are interfaces' to tell: they have no units and no elements.
     if (!op.hasInterface<PrecisionOp>() || isOther || ops.seen.contains(name) || name == "scrimp.reshape" ||
-        name == "scrimp.matmul" || name.starts_with("scrimp.conv2d") || name.starts_with("scrimp.attention"))
+        name == "scrimp.matmul" || name == "scrimp.linear" || name.starts_with("scrimp.conv2d") || name.starts_with("scrimp.attention"))
       continue;
     ADD_FAILURE() << name.str() << " is in no gradient case: add it to kMoreCases";
   }

@@ -80,6 +80,8 @@ struct LibraryArguments {
   int64_t workers = 1;          // workspace slots
   std::string_view where;       // the user's name for what it computes
   bool bf16Dot = false;         // the program is for processors that multiply bf16 (Bf16Dot.h)
+  bool forCuda = false;         // the program is for a CUDA device: every product has productWorkspaceBytes of workspace
+  bool tf32 = false;            // products of f32 may round their operands to TF32
 
   DType typeOf(size_t buffer) const { return buffer < types.size() ? types[buffer] : dtype; }
 };

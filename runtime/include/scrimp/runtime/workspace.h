@@ -114,6 +114,21 @@ constexpr int64_t gemmSlotBytes(const GemmCall &s) {
 }
 constexpr int64_t gemmWorkspaceBytes(const GemmCall &s, int64_t workers) { return gemmSlotBytes(s) * workers; }
 
+/* Bytes of workspace that every product has in a program for a CUDA device, with operands of `operandBytes` an element and
+ * results of `resultBytes`. cuBLASLt keeps parts of sums there that it splits over k, in the type of sums. 32 MiB is what
+ * NVIDIA recommends for sm_90, and a part for each multiprocessor of a larger chip; a product gets no more than its
+ * matrices take, so that small plans stay small. The chip is not known when memory is planned, so it has no say. */
+constexpr int64_t productAlignment = 256, mostProductWorkspace = int64_t{32} << 20;
+constexpr int64_t productWorkspaceBytes(const GemmCall &s, int64_t operandBytes, int64_t resultBytes) {
+  int64_t members = largerOf(s.batch, 1);
+  auto matrix = [&](int64_t elements, int64_t stride, int64_t bytes) {
+    return divideUp(elements * (stride == 0 ? 1 : members) * bytes, productAlignment) * productAlignment;
+  };
+  return smallerOf(mostProductWorkspace, matrix(s.m * s.k, s.strideA, operandBytes) +
+                                             matrix(s.k * s.n, s.strideB, operandBytes) +
+                                             matrix(s.m * s.n, s.strideC, resultBytes));
+}
+
 /* A 2-D convolution, NCHW: x[N, C, H, W], w[O, C/groups, KH, KW], y[N, O, outH, outW]. */
 struct Conv2dShape {
   int64_t N, C, H, W, O, KH, KW, strideH, strideW, padTop, padLeft, padBottom, padRight, dilH, dilW, groups;
