@@ -91,7 +91,8 @@ struct Group {
   std::string failure; // where there is no graph
   std::string column;  // the flags of its layout and precision
   bool isSplit = false;
-  int64_t floor = 0; // bytes of any plan, once there is a graph
+  unsigned stage = 0; // later ones are for where no plan of an earlier one fits
+  int64_t floor = 0;  // bytes of any plan, once there is a graph
   /// What is computed again, in steps that keep ever fewer bytes: nothing, then what each of these prices asks for.
   std::vector<double> prices;
   bool hasPrices = false;
@@ -118,7 +119,7 @@ public:
       : module(module), options(options), device(device), kernels(kernels) {}
 
   FailureOr<Family> plan() {
-    makeGroups();
+    makeGroups(/*isSearch=*/false);
     std::vector<Group *> all;
     for (Group &group : groups)
       all.push_back(&group);
@@ -139,10 +140,11 @@ public:
     return collect();
   }
 
-  /// The fastest of each layout and precision that fits `budget`, without looking at all that do not matter: within
-  /// one, neither more micro-batches nor chunks nor what is computed again make a step faster.
+  /// The fastest of each layout and precision that fits `budget`. Its family does not depend on the budget either: what
+  /// is computed again is halved into ever smaller steps, whatever fits; but of these only those around the budget are
+  /// looked at, as computing more again takes fewer bytes and more time.
   FailureOr<Family> search(int64_t budget) {
-    makeGroups();
+    makeGroups(/*isSearch=*/true);
     leaveOut(budget);
     std::map<std::string, std::vector<Group *>> columns;
     for (Group &group : groups)
@@ -154,31 +156,33 @@ public:
   }
 
 private:
-  void makeGroups() {
-    int64_t batch = getBatchSize(module.lookupSymbol<func::FuncOp>("main")).samples,
-            share = llvm::divideCeil(batch, options.world), // of a rank
+  void makeGroups(bool isSearch) {
+    auto main = module.lookupSymbol<func::FuncOp>("main");
+    int64_t batch = getBatchSize(main).samples, share = llvm::divideCeil(batch, options.world), // of a rank
         given = options.microBatchSize > 0 ? llvm::divideCeil(share, options.microBatchSize) : options.microBatches;
     std::vector<int64_t> counts{0};
     if (given == 0)
       counts = microBatchCounts(share);
     SuggestedChunks suggested;
     if (options.chunk.empty())
-      suggested = suggestChunks(module.lookupSymbol<func::FuncOp>("main"));
+      suggested = suggestChunks(main);
+    bool choosesOverlap = isSearch && options.overlapBytes == 0;
     suggested.rows /= options.world;
     for (int64_t count : counts) {
       int64_t microBatches = std::max<int64_t>({count, given, 1});
-      for (const RankLayout &layout : listLayouts(options, microBatches))
+      for (const RankLayout &layout : listLayouts(main, options, microBatches))
         for (const std::vector<std::string> &rules : chunkRules(suggested, microBatches))
           for (size_t i = 0; i < std::max<size_t>(1, options.precisions.size()); ++i) {
             std::string precision = options.precisions.size() > 1 ? options.precisions[i] : "";
-            addGroup(layout, count, rules, precision);
-            groups.back().isSplit = microBatches > 1;
+            if (choosesOverlap && rules.empty())
+              addGroup(layout, count, rules, precision, microBatches > 1, /*overlaps=*/true);
+            addGroup(layout, count, rules, precision, microBatches > 1, /*overlaps=*/false);
           }
     }
   }
 
   void addGroup(const RankLayout &layout, int64_t count, const std::vector<std::string> &rules,
-                const std::string &precision) {
+                const std::string &precision, bool isSplit, bool overlaps) {
     Group &group = groups.emplace_back();
     group.options = options;
     group.options.report.clear();
@@ -194,10 +198,16 @@ private:
       group.options.microBatches = count;
       group.flags += llvm::formatv("--micro-batches {0} ", count);
     }
+    if (overlaps) {
+      group.options.overlapBytes = kMostOverlapBytes;
+      group.flags += "--overlap-bytes max ";
+    }
     for (const std::string &rule : rules) {
       group.options.chunk.push_back(rule);
       group.flags += "--chunk '" + rule + "' ";
     }
+    group.isSplit = isSplit;
+    group.stage = rules.size() + !overlaps;
   }
 
   /// What no plan goes without is the same for all numbers of micro-batches but one: where that does not fit, nothing
@@ -225,20 +235,20 @@ private:
   /// The groups of one layout and precision, those with fewer micro-batches first.
   LogicalResult searchColumn(ArrayRef<Group *> column, int64_t budget) {
     // Plain first: where that fits, it is the fastest. Then from the most micro-batches down, which soon is slower than
-    // what is known. Chunks come last.
+    // what is known. Exchanges that start no earlier than costs no byte, and chunks, come last.
     std::vector<Group *> order(column);
     auto rank = [&](Group *group) {
-      return std::tuple(group->options.chunk.size(),
+      return std::tuple(group->stage,
                         group == column.front() ? std::numeric_limits<int64_t>::min() : -group->options.microBatches,
                         StringRef(group->flags));
     };
     llvm::sort(order, [&](Group *a, Group *b) { return rank(a) < rank(b); });
     std::optional<double> best;
-    size_t chunks = options.chunk.size();
+    unsigned stage = 0;
     for (Group *group : order) {
-      if (best && group->options.chunk.size() > chunks)
+      if (best && group->stage > stage)
         break;
-      chunks = group->options.chunk.size();
+      stage = group->stage;
       if (group->failure.empty() && !group->graph)
         buildGraphs(group);
       if (group->graph && failed(searchGroup(*group, budget, best)))

@@ -162,24 +162,24 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
   app.add_option("--reduce-dtype", options.reduceDtype, "What gradients of fp32 are sent as; sums stay fp32")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
       ->capture_default_str();
-  auto addSize = [&app](const char *flag, int64_t &size, const char *what) {
+  auto addSize = [&app](const char *flag, int64_t &size, std::optional<int64_t> most, const char *what) {
     app.add_option_function<std::string>(
            flag,
-           [flag, &size](const std::string &text) {
-             std::optional<int64_t> bytes = parseMemorySize(text);
-             if (!bytes || text == "max")
+           [flag, &size, most](const std::string &text) {
+             std::optional<int64_t> bytes = text == "max" ? most : parseMemorySize(text);
+             if (!bytes)
                throw CLI::ValidationError(flag, "'" + text + "' is no size; expected 25MiB or the like");
              size = *bytes;
            },
            what)
         ->type_name("SIZE");
   };
-  addSize("--bucket-bytes", options.bucketBytes,
+  addSize("--bucket-bytes", options.bucketBytes, /*most=*/std::nullopt,
           "The most bytes of parameters that ranks exchange at once; default: those of a block");
-  addSize(
-      "--overlap-bytes", options.overlapBytes,
-      "Bytes by which the peak may rise so that what ranks exchange starts earlier and is waited for later; default: "
-      "none, or what --memory-budget chooses");
+  addSize("--overlap-bytes", options.overlapBytes, kMostOverlapBytes,
+          "Bytes by which the peak may rise so that what ranks exchange starts earlier and is waited for later, max: "
+          "as many "
+          "as that takes; default: none, or what --memory-budget chooses");
   app.add_option("--persist-below", options.persistBelow,
                  "Parameters of fewer elements are not shared out (--zero): every rank keeps them whole")
       ->check(CLI::Range(int64_t(0), int64_t(1) << 40, "POSITIVE"))

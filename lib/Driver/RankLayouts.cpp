@@ -1,7 +1,11 @@
 #include "RankLayouts.h"
 
+#include "scrimp/Analysis/Blocks.h"
 #include "scrimp/Analysis/TrainingParts.h"
 #include "scrimp/Dialect/Scrimp.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -11,13 +15,38 @@ void RankLayout::apply(CompileOptions &options) const {
     options.zero = zero;
   if (!sync.empty())
     options.sync = sync;
+  if (!unshard.empty())
+    options.unshard = {unshard};
 }
 
 std::string RankLayout::getFlags() const {
-  return (zero ? "--zero " + std::to_string(*zero) + " " : "") + (sync.empty() ? "" : "--sync " + sync + " ");
+  return (zero ? "--zero " + std::to_string(*zero) + " " : "") + (sync.empty() ? "" : "--sync " + sync + " ") +
+         (unshard.empty() ? "" : "--unshard '" + unshard + "' ");
 }
 
-std::vector<RankLayout> mlir::scrimp::listLayouts(const CompileOptions &options, int64_t microBatches) {
+/// A pattern of the later half of the blocks of `main`: between the passes theirs are kept for the shortest time.
+static std::string laterBlocks(func::FuncOp main, const CompileOptions &options) {
+  SmallVector<llvm::GlobPattern> patterns;
+  for (const std::string &text : options.blocks)
+    if (auto pattern = llvm::GlobPattern::create(text))
+      patterns.push_back(*pattern);
+    else
+      llvm::consumeError(pattern.takeError());
+  SmallVector<bool> used(patterns.size());
+  llvm::SetVector<StringRef> blocks;
+  for (unsigned i = 0; i < main.getNumArguments(); ++i)
+    if (main.getArgAttr(i, ScrimpDialect::kParam))
+      if (auto name = main.getArgAttrOfType<StringAttr>(i, ScrimpDialect::kName))
+        if (StringRef block = findBlockPrefix(name.getValue(), patterns, used); !block.empty())
+          blocks.insert(block);
+  // More alternatives than a pattern may have are none.
+  if (blocks.size() < 2 || blocks.size() > 1024)
+    return "";
+  return "{" + llvm::join(blocks.getArrayRef().drop_front(blocks.size() / 2), ",") + "}";
+}
+
+std::vector<RankLayout> mlir::scrimp::listLayouts(func::FuncOp main, const CompileOptions &options,
+                                                  int64_t microBatches) {
   std::vector<RankLayout> layouts;
   for (int64_t zero : {0, 1, 2, 3}) {
     if (options.zero ? *options.zero != zero : options.world == 1 && zero > 0)
@@ -30,6 +59,12 @@ std::vector<RankLayout> mlir::scrimp::listLayouts(const CompileOptions &options,
     if (!options.zero && options.world > 1)
       layout.zero = zero;
     layouts.push_back(layout);
+    if (options.world > 1 && zero == 3 && options.unshard.empty())
+      for (const std::string &pattern : {laterBlocks(main, options), std::string("*")})
+        if (!pattern.empty()) {
+          layouts.push_back(layout);
+          layouts.back().unshard = pattern;
+        }
     // The other than what `auto` does, where it keeps or sends less than another stage: all ranks' sums of a stage 0 do
     // not.
     if (options.world == 1 || !isSplit || !options.sync.empty() || zero == 0 || (!options.zero && zero != 3))

@@ -132,6 +132,7 @@ def over_ranks(folder):
 
     size, seconds, flags, rows = choose(100000)
     check({shlex.split(row[5])[1] for row in rows} == {"0", "1", "2", "3"}, f"{rows}")
+    check({"--unshard '*'", "--sync per-step", "--overlap-bytes max"} <= {f for row in rows for f in re.findall(r"--\S+ \S+", row[5])}, f"{rows}")
     check(seconds == min(float(row[2]) for row in rows) and "--zero" in flags and flags[-1] == "none", f"{flags} of {rows}")
     # What never fits is told once for a layout, what would fit in the end.
     refused = run(["scrimp-plan", model, *common, "--quiet", "--memory-budget", "1MiB"], ok=False).stderr
@@ -149,7 +150,7 @@ def over_ranks(folder):
     # What is given is no choice.
     _, _, flags, rows = choose(100000, "--zero", "2", "--micro-batches", "2")
     check("--zero" not in flags and "--micro-batches" not in flags, f"{flags}")
-    check({" ".join(shlex.split(row[5])[:2]) for row in rows} == {"--remat none", "--sync per-step"}, f"{rows}")
+    check({" ".join(shlex.split(row[5])[:2]) for row in rows} == {"--overlap-bytes max", "--sync per-step"}, f"{rows}")
     _, _, flags, rows = choose(100000, "--sync", "per-step")
     check(all("--sync" not in row[5] for row in rows), f"{rows}")
 

@@ -9,6 +9,9 @@
 namespace mlir::scrimp {
 struct Device;
 
+/// --overlap-bytes max: more than any program has.
+inline constexpr int64_t kMostOverlapBytes = int64_t(1) << 60;
+
 /// A configuration, and what its plan came to.
 struct Candidate {
   std::string flags;        // what makes it, to type: "--micro-batches 4 --remat full"
@@ -35,9 +38,10 @@ struct Family {
 /// again. Of the last, every choice that is worth having for some price of a kept byte is looked at where the plans
 /// around it are the best found. Fails after an error where nothing is possible.
 ///
-/// Over ranks also x what they share out (--zero) x when they add up gradients (--sync), where these are not given.
-/// Within a budget that is searched, not planned whole: of every layout the fastest plan that fits. A layout is left
-/// out where what none of its plans goes without is too much.
+/// Over ranks also x what they share out (--zero) x when they add up gradients (--sync) x what stays gathered
+/// (--unshard), where these are not given. Within a budget that is searched: of every layout the fastest plan that
+/// fits, first of those whose exchanges start as early as helps (--overlap-bytes max). A layout is left out where what
+/// none of its plans goes without is too much.
 FailureOr<Family> planFamily(ModuleOp module, const CompileOptions &options, const Device &device,
                              std::optional<int64_t> budget = std::nullopt);
 
