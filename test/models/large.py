@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Large transformers as ONNX files without weights, to be planned: as PyTorch exports them, parameters being inputs without values.
 
-    python3 large.py 7.5B|70B|175B -o model.onnx [--length TOKENS]
+    python3 large.py 124M|350M|7.5B|70B|175B -o model.onnx [--length TOKENS]
     scrimp-plan model.onnx --data ids --data labels --dim batch=512 --world 64 --device h100 ...
 
 The inputs `ids` and `labels` have a symbolic batch. Needs numpy alone.
@@ -124,8 +124,10 @@ def llama(layers, batch, length, width, heads, key_value_heads, inner, vocabular
     return graph.finish()
 
 
-# The shapes of GPT-3 175B (arXiv:2005.14165), Llama 2 70B (arXiv:2307.09288), and of ZeRO's example of 7.5B (arXiv:1910.02054).
+# The shapes of GPT-2's smallest, of a Llama of its next size, of GPT-3 175B (arXiv:2005.14165), Llama 2 70B (arXiv:2307.09288), and of ZeRO's example of 7.5B (arXiv:1910.02054).
 MODELS = {
+    "124M": lambda length: gpt(12, "batch", length or 1024, 768, 12, 50257),
+    "350M": lambda length: llama(24, "batch", length or 1024, 1024, 16, 16, 2816, 32000),
     "7.5B": lambda length: gpt(36, "batch", length or 1024, 4096, 32, 50257),
     "70B": lambda length: llama(80, "batch", length or 4096, 8192, 64, 8, 28672, 32000),
     "175B": lambda length: gpt(96, "batch", length or 2048, 12288, 96, 50257),
@@ -135,6 +137,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", choices=MODELS)
     parser.add_argument("-o", "--output", required=True)
-    parser.add_argument("--length", type=int, help="tokens of a sample (7.5B: 1024, 70B: 4096, 175B: 2048)")
+    parser.add_argument("--length", type=int, help="tokens of a sample (70B: 4096, 175B: 2048, others: 1024)")
     options = parser.parse_args()
     pathlib.Path(options.output).write_bytes(MODELS[options.model](options.length))
