@@ -77,7 +77,7 @@ def plain_flags(folder):
 
 def precisions(folder):
     """Of the precisions that are named the fastest that fits is taken, and no other."""
-    model, dims = gpt2(batch=48)
+    model, dims = gpt2(batch=24)
     front = candidates(model, *dims, "--precision", "fp32,bf16", "--micro-batches", "1")
     check({f for _, flags in front for f in flags} >= {"fp32", "bf16"}, f"not both are candidates: {front}")
     sizes = [size for size, flags in front if "bf16" in flags]
