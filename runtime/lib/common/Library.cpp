@@ -26,4 +26,13 @@ void setScalarArguments(LibraryArguments &arguments, const program::Call &call, 
   arguments.tf32 = call.tf32();
 }
 
+std::string keyOf(const program::Call &call) {
+  std::string key = call.function()->str() + " " + dtypeName(call.dtype());
+  for (DType type : items(call.types()))
+    key += std::string(" ") + dtypeName(type);
+  for (int64_t value : items(call.ints()))
+    key += " " + std::to_string(value);
+  return key;
+}
+
 } // namespace scrimp::runtime

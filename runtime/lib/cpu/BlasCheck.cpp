@@ -219,26 +219,11 @@ void checkEveryKind(DType type, bool bf16Dot) {
 }
 
 template <typename Visit> void forEachCall(const program::Program *program, Visit visit) {
-  auto visitAll = [&](auto &&self, const auto *commands) -> void {
-    for (const program::Command *command : items(commands)) {
+  for (const Graph *graph : items(program->graphs()))
+    forEachCommand(graph->commands(), [&](const program::Command *command) {
       if (const Call *call = command->body_as_Call())
         visit(call);
-      else if (const program::Repeat *repeat = command->body_as_Repeat())
-        self(self, repeat->commands());
-    }
-  };
-  for (const Graph *graph : items(program->graphs()))
-    visitAll(visitAll, graph->commands());
-}
-
-/// What makes two calls the same to the library.
-std::string keyOf(const Call *call) {
-  std::string key = call->function()->str() + " " + dtypeName(call->dtype());
-  for (program::DType type : items(call->types()))
-    key += std::string(" ") + dtypeName(type);
-  for (int64_t value : items(call->ints()))
-    key += " " + std::to_string(value);
-  return key;
+    });
 }
 
 } // namespace
@@ -273,7 +258,7 @@ Status verifyLibraryCalls(const program::Program *program, char *arena, ThreadPo
   Status status;
   std::minstd_rand random(1);
   forEachCall(program, [&](const Call *call) {
-    if (status.failed() || !seen.insert(keyOf(call)).second)
+    if (status.failed() || !seen.insert(keyOf(*call)).second)
       return;
     std::vector<char *> pointers;
     std::vector<uint64_t> lengths;

@@ -133,12 +133,7 @@ Status verifyProducts(const program::Program *program, Device &device, char *are
   auto verifyCall = [&](const program::Call *call) -> Status {
     LibraryArguments arguments;
     setScalarArguments(arguments, *call, *program);
-    std::string key = call->function()->str() + " " + dtypeName(call->dtype());
-    for (DType type : arguments.types)
-      key += std::string(" ") + dtypeName(type);
-    for (int64_t value : arguments.ints)
-      key += " " + std::to_string(value);
-    if (!seen.insert(key).second)
+    if (!seen.insert(keyOf(*call)).second)
       return Status::ok();
     std::vector<char *> pointers;
     std::vector<uint64_t> lengths;

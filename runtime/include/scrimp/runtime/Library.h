@@ -92,6 +92,9 @@ bool usesBf16Dot(const program::Program *program);
 /// Sets what a call says of itself beside its buffers.
 void setScalarArguments(LibraryArguments &arguments, const program::Call &call, const program::Program &program);
 
+/// What makes two calls the same to the library.
+std::string keyOf(const program::Call &call);
+
 struct LibraryFunction {
   std::string_view name;
   /// Whether `run` may be called: counts, ranges, buffer sizes. Does not look at buffers' contents.
