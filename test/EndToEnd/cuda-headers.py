@@ -38,7 +38,6 @@ NUMBERS = {
     "noBinary": "CUDA_ERROR_NO_BINARY_FOR_GPU", "unsupportedPtx": "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
     "notReady": "CUDA_ERROR_NOT_READY", "attributeMajor": "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR",
     "attributeMinor": "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR",
-    "attributeSharedOptin": "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
     "functionMaxDynamicShared": "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", "streamNonBlocking": "CU_STREAM_NON_BLOCKING",
     "ncclInProgress": "::ncclInProgress", "ncclOfInt8": "::ncclInt8", "eventDisableTiming": "CU_EVENT_DISABLE_TIMING", "captureThreadLocal": "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL",
 }  # fmt: skip

@@ -168,7 +168,6 @@ int cuDeviceGetAttribute(int *value, int attribute, int) {
 }
 int cuDeviceGetUuid_v2(char *uuid, int ordinal) { return memset(uuid, ordinal, 16), success; }
 int cuDevicePrimaryCtxRetain(void **context, int) { return *context = &hasContext, success; }
-int cuDevicePrimaryCtxRelease_v2(int) { return success; }
 int cuCtxSetCurrent(void *context) { return hasContext = context != nullptr, success; }
 int cuMemGetInfo_v2(size_t *freeBytes, size_t *all) {
   *all = static_cast<size_t>(number("SCRIMP_FAKE_MEMORY", 1 << 30));
@@ -337,7 +336,6 @@ int cuStreamEndCapture(Stream *stream, Graph **graph) {
 int cuGraphInstantiateWithFlags(Graph **record, Graph *graph, unsigned long long) {
   return *record = new Graph(*graph), sticky;
 }
-int cuGraphUpload(Graph *, Stream *) { return sticky; }
 int cuGraphLaunch(Graph *record, Stream *stream) {
   log("graph of %zu", record->work.size());
   return enqueue(stream, [=] {

@@ -33,7 +33,6 @@ enum : Code { success = 0, outOfMemory = 2, noDevice = 100, noBinary = 209, unsu
 enum : int {
   attributeMajor = 75,
   attributeMinor = 76,
-  attributeSharedOptin = 97,
   functionMaxDynamicShared = 8,
   streamNonBlocking = 1,
   eventDisableTiming = 2,
@@ -52,7 +51,6 @@ enum : int {
   X(cuDeviceGetAttribute, (int *, int, Ordinal))                                                                       \
   X(cuDeviceGetUuid_v2, (char *, Ordinal))                                                                             \
   X(cuDevicePrimaryCtxRetain, (Context *, Ordinal))                                                                    \
-  X(cuDevicePrimaryCtxRelease_v2, (Ordinal))                                                                           \
   X(cuCtxSetCurrent, (Context))                                                                                        \
   X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                             \
   X(cuMemAlloc_v2, (Address *, size_t))                                                                                \
@@ -77,7 +75,6 @@ enum : int {
   X(cuStreamBeginCapture_v2, (Stream, int))                                                                            \
   X(cuStreamEndCapture, (Stream, Graph *))                                                                             \
   X(cuGraphInstantiateWithFlags, (GraphExec *, Graph, unsigned long long))                                             \
-  X(cuGraphUpload, (GraphExec, Stream))                                                                                \
   X(cuGraphLaunch, (GraphExec, Stream))                                                                                \
   X(cuGraphExecDestroy, (GraphExec))                                                                                   \
   X(cuGraphDestroy, (Graph))                                                                                           \
