@@ -15,8 +15,8 @@ from large import gpt, llama
 MOST = {
     ("gpt", "fp32"): 25,
     ("gpt", "bf16"): 25,
-    ("llama", "fp32"): 56,
-    ("llama", "bf16"): 58,
+    ("llama", "fp32"): 46,
+    ("llama", "bf16"): 50,
 }
 MODELS = {
     "gpt": lambda layers: gpt(layers, "batch", 32, 64, 4, 128),

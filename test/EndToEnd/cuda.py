@@ -4,10 +4,12 @@ machine is told in a line.
 
     python cuda.py FOLDER FAKES [NAME ...]"""
 
+import ctypes
 import os
 import pathlib
 import random
 import re
+import shutil
 import subprocess
 import sys
 
@@ -17,6 +19,9 @@ import harness
 from harness import INPUTS, MODELS, check, compile_model, run, same_checkpoints, train
 
 FAKES = pathlib.Path(sys.argv.pop(2))
+# As the compiler looks for it.
+TOOLKIT = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
+HAS_PTXAS = bool(shutil.which("ptxas") or shutil.which("ptxas", path=f"{TOOLKIT}/bin:/usr/local/cuda/bin"))
 
 
 def data_of(model):
@@ -67,7 +72,7 @@ def compare(folder, model, steps, *flags, run_flags=()):
 def models(folder):
     """Each kind of call of the library, in each precision; from the second step on a step is one launch of a graph."""
     # Functions of f64 are libdevice's, which comes with the toolkit.
-    toolkit = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "nvvm/libdevice"
+    toolkit = TOOLKIT / "nvvm/libdevice"
     for model, flags in (("gpt2", ("--precision", "bf16")), ("mlp", ("--precision", "fp64")), ("llama", ("--micro-batches", "2")),
                          ("lenet", ("--clip-grad-norm",))):  # fmt: skip
         if "fp64" in flags and not toolkit.exists():
@@ -79,7 +84,7 @@ def models(folder):
         graphs = [line for line in log if line.startswith("graph")]
         check(len(graphs) == 2 and log[-1] == graphs[-1], f"{model}: {len(graphs)} graphs, {log[-3:]}")
         check(not any(line.startswith("launch") for line in log[log.index(graphs[0]) :]), f"{model}: {log}")
-        check(log[0] == ("module cubin" if "cubin" in log[0] else "module ptx"), f"{log[0]}")
+        check(log[0] == f"module {'cubin' if HAS_PTXAS else 'ptx'}", f"{log[0]}")
     again = train(folder / "lenet" / "cuda", *data_of("lenet"), "--steps", "3", "--save", folder / "again", **machine(kernels))
     same_checkpoints(folder / "lenet" / "cuda.save", folder / "again", "a second run")
     check("Fake GPU 0: " in again.stdout, again.stdout)
@@ -155,6 +160,14 @@ def ranks(folder):
     check(not list(folder.glob("*/nccl-*")), "ranks did not part in order")
 
 
+def has_driver():
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
 def troubles(folder):
     """Whatever is wrong with the machine is one line, exit status 1, and nothing is left behind."""
     model = MODELS / "mlp" / "export.onnx"
@@ -169,11 +182,12 @@ def troubles(folder):
         check(re.fullmatch(pattern, result.stderr), f"{result.stderr}expected\n{text}")
         check(not (folder / "save").exists(), "a folder is left behind")
 
-    expect(
-        "no CUDA device: there is no libcuda.so.1, the driver of NVIDIA's GPUs, on this machine; run where there is one, or "
-        "compile with --target cpu",
-        options={"env": dict(os.environ, LD_LIBRARY_PATH="/nowhere")},
-    )
+    if not has_driver():
+        expect(
+            "no CUDA device: there is no libcuda.so.1, the driver of NVIDIA's GPUs, on this machine; run where there is one, or "
+            "compile with --target cpu",
+            options={"env": dict(os.environ, LD_LIBRARY_PATH="/nowhere")},
+        )
     expect("no CUDA device: the driver finds none that this process may use (CUDA_VISIBLE_DEVICES, nvidia-smi)", DEVICES=0)
     expect("the driver of this machine is for CUDA 11.8, this program needs 12.0 at least; install a newer driver", VERSION=11080)
     expect("GPU 0 is a Fake GPU 0 of compute capability 7.5; programs need 8.0 at least (A100, RTX 30 and later)", CAPABILITY=75)
@@ -195,12 +209,12 @@ def troubles(folder):
         log = folder / f"{capability}.log"
         train(folder / "train", *data_of("mlp"), "--steps", "1", **machine(kernels, CAPABILITY=capability, LOG=log))
         first = log.read_text().splitlines()[0]
-        check(first in (f"module {image}", "module ptx"), f"sm_{capability}: {first}")
+        check(first == f"module {image if HAS_PTXAS else 'ptx'}", f"sm_{capability}: {first}")
 
 
 def verified(folder):
     """--verify: each kind of product of a model, in every precision, and a library that is wrong in one element."""
-    for precision, columns in (("fp32", 128), ("bf16", 96)):
+    for precision in ("fp32", "bf16"):
         model = MODELS / "gpt2" / "export.onnx"
         flags = ("--dim", "batch=2", "--precision", precision)
         compile_model(model, folder / precision, "--target", "cuda", *flags)
