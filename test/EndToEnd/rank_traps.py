@@ -316,6 +316,121 @@ def memory(folder):
     check(max(peaks[1]) <= max(peaks[0]) + (8 << 20), f"peaks of training {peaks[0]}, of the resumed run {peaks[1]}")
 
 
+def decay(folder):
+    """63: AdamW decays W and not b, although they lie in one bucket and a rank's share holds parts of both; gradients are 0."""
+    graph = model(
+        [
+            node("MatMul", ["x", "W"], ["y"]),
+            node("ReduceSum", ["b"], ["s"], keepdims=0),
+            node("ReduceSum", ["x"], ["none"], keepdims=0),
+            node("Mul", ["s", "none"], ["sb"]),
+            node("ReduceSum", ["y"], ["sy"], keepdims=0),
+            node("Add", ["sy", "sb"], ["loss"]),
+        ],
+        [value("x", "f8", ["batch", 3])],
+        [value("loss", "f8", [])],
+        {"W": f8([[1], [2], [3]]), "b": f8([4, 5])},
+    )
+    for world, stage in ((1, 0), (2, 0), (2, 1), (4, 2), (4, 3)):
+        flags = ("--precision", "fp64", "--no-decay", "b", "--zero", stage)
+        program = Program(folder, f"decay{world}{stage}", graph, {"x": f8(np.zeros((8, 3)))}, 4, *flags, world=world)
+        _, found = program.learn(2, "--lr", ".1", "--weight-decay", ".5")
+        near(found["W"].ravel(), [0.9025, 1.805, 2.7075], f"{world} ranks, stage {stage}: W", 1e-12)
+        near(found["b"], [4, 5], f"{world} ranks, stage {stage}: b", 0)
+
+
+def wide_sums(folder):
+    """67: 256, 1 and -256 of one rank's micro-batches are 1 although bf16 is on the wire, sent once a step or part by part."""
+    graph = model(
+        [node("Mul", ["x", "w"], ["y"]), node("ReduceSum", ["y"], ["loss"], keepdims=0)],
+        [value("x", "f4", ["batch", 2])],
+        [value("loss", "f4", [])],
+        {"w": f4([0, 0])},
+    )
+    x = f4(np.repeat([[256], [1], [-256], [0], [0], [0]], 2, axis=1))
+    for stage, sync in itertools.product((1, 2, 3), ("per-step", "per-micro-batch")):
+        flags = (*SGD, "--reduce-dtype", "bf16", "--micro-batches", 3, "--zero", stage, "--sync", sync)
+        _, found = Program(folder, f"wide{stage}{sync}", graph, {"x": x}, 6, *flags, world=2).learn(1, "--lr", 1)
+        near(-found["w"], [1, 1], f"stage {stage}, {sync}: the gradient", 0)
+
+
+def odd_shapes(folder):
+    """70: an embedding of 10 x 3, a matrix of 100 x 1 and vectors of 1 to 7 elements, which four ranks do not divide: what they
+    saved comes back to the bit on four, three and one, and goes on as if nothing had been."""
+    nodes = [
+        node("Gather", ["embed", "ids"], ["rows"]),
+        node("Gather", ["tall", "places"], ["chosen"]),
+        node("Mul", ["rows", "chosen"], ["products"]),
+        node("ReduceSum", ["products", "axis"], ["s0"], keepdims=0),
+    ]
+    weights = {"embed": f8(np.sin(np.arange(30)).reshape(10, 3)), "tall": f8(np.cos(np.arange(100)).reshape(100, 1))}
+    for n in range(1, 8):
+        weights[f"v{n}"] = f8(np.linspace(-1, 1, n) + 0.1)
+        nodes += [
+            node("Mul", [f"v{n}", f"v{n}"], [f"q{n}"]),
+            node("ReduceSum", [f"q{n}"], [f"t{n}"], keepdims=0),
+            node("Add", [f"s{n - 1}", f"t{n}"], [f"s{n}"]),
+        ]
+    nodes += [node("Mul", ["s7", "scale"], ["scaled"]), node("ReduceMean", ["scaled"], ["loss"], keepdims=0)]
+    graph = model(
+        nodes,
+        [value("ids", "i8", ["batch"]), value("places", "i8", ["batch"]), value("scale", "f8", ["batch"])],
+        [value("loss", "f8", [])],
+        {**weights, "axis": np.array([1])},
+    )
+    data = {"ids": np.arange(12) % 10, "places": np.arange(12) * 8, "scale": f8(np.linspace(0.5, 1.5, 12))}
+    rate = ("--lr", "1e-2")
+    whole = Program(folder, "whole", graph, data, 12).learn(4, *rate)
+    others = [Program(folder, f"on{world}", graph, data, 12, "--zero", 2 if world > 1 else 0, world=world) for world in (3, 1)]
+    for stage in (1, 2, 3):
+        program = Program(folder, f"four{stage}", graph, data, 12, "--zero", stage, world=4)
+        _, saved = program.learn(2, *rate)
+        for other in (program, *others):
+            what = f"stage {stage}, resumed on {other.world}"
+            back = ("--resume", f"{program.path}.save", *rate)
+            same_tensors(other.learn(2, *back, save=f"back{stage}")[1], saved, what)
+            steps, tensors = other.learn(4, *back, save=f"on{stage}")
+            same_steps(steps, whole[0][2:], what)
+            same_tensors(tensors, whole[1], what, 1e-12)
+
+
+def tail(folder):
+    """71: 10 samples, 2 a rank on three ranks, are 5 updates in three epochs. Each is of the very samples that one process takes,
+    none twice in an epoch, whichever step is the last before a resume."""
+    graph = model(
+        [node("Mul", ["x", "w"], ["y"]), node("ReduceSum", ["y"], ["loss"], keepdims=0)],
+        [value("x", "f8", ["batch", 10])],
+        [value("loss", "f8", [])],
+        {"w": f8(np.zeros(10))},
+    )
+    data = {"x": f8(np.eye(10))}
+    programs = {
+        1: Program(folder, "one", graph, data, 6, *SGD),
+        3: Program(folder, "three", graph, data, 6, *SGD, "--micro-batch-size", 2, world=3),
+    }
+    used, flags = {}, ("--lr", 1, "--seed", 3)
+    for world, program in programs.items():
+        program.order = []
+        metrics = f"{program.path}-{{rank}}.jsonl"
+        epochs = ("--epochs", 3, "--save", f"{program.path}.all", "--save-every", 1, "--metrics", metrics)
+        run(program.command(*epochs, *flags), env=ENVIRONMENT)
+        for rank in range(world):
+            steps = [m for m in read_metrics(metrics.format(rank=rank)) if "loss" in m]
+            check([s["samples"] for s in steps] == [6, 12, 18, 24, 30], f"{world} ranks, rank {rank}: {steps}")
+        saved = [exported(f"{program.path}.all/step-{step:06}", folder / "w")["w"] for step in range(1, 6)]
+        used[world] = -np.stack(saved)
+    check((used[1] == used[3]).all(), f"samples used after each step: {used[1]} by one process, {used[3]} by three")
+    check((used[3][-1] == 3).all(), f"used after three epochs: {used[3][-1]}")
+    for step, counts in enumerate(used[3], 1):
+        check(set(counts) <= {6 * step // 10, -(-6 * step // 10)}, f"used after step {step}: {counts}")
+    for step in range(1, 5):
+        for world, program in programs.items():
+            _, tensors = program.learn(5, "--resume", f"{programs[4 - world].path}.all/step-{step:06}", *flags, save=f"from{step}")
+            check((-tensors["w"] == used[3][-1]).all(), f"{world} ranks, resumed at step {step}: used {-tensors['w']}")
+
+
 if __name__ == "__main__":
     ranks.LAUNCHERS.extend(sys.argv.pop(2).split(","))
-    harness.main([masked, clipped, overflow, tied, names, frozen, tiny, masks, resumed, memory])
+    harness.main(
+        [masked, clipped, overflow, tied, names, frozen, tiny, masks, resumed, memory, decay, wide_sums, odd_shapes, tail]
+    )

@@ -2,12 +2,14 @@
 #include "Trainer.h"
 #include "scrimp/runtime/Weights.h"
 #include <cmath>
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace scrimp::runtime {
 
 using namespace program;
+namespace fs = std::filesystem;
 
 Trainer::Trainer(const ProgramImage &image, const Program *program, Options options, std::string programName,
                  Communicator &communicator, Ranks &ranks)
@@ -50,7 +52,10 @@ Status Trainer::mergeResumedState(const RunState &saved) {
   state.position = saved.position;
   if (hasLossScale && saved.lossScale.scale)
     state.lossScale = saved.lossScale;
-  savedStep = saved.step;
+  // Another folder gets a checkpoint even where no step is left.
+  std::error_code ignored;
+  if (fs::equivalent(fs::path(checkpoint->folder).parent_path(), options.saveFolder, ignored))
+    savedStep = saved.step;
   return Status::ok();
 }
 
