@@ -76,11 +76,12 @@ public:
         isPersistent(ranges.size()), isGradient(ranges.size()), isInput(ranges.size()), isSum(ranges.size()),
         blockOf(ranges.size(), -1) {}
 
-  MemoryUse build() {
+  MemoryUse build(bool tellRoles) {
     addOps(function.getBody().front());
     computeRanges();
     findPersistent();
-    findGradients();
+    if (tellRoles)
+      findGradients();
     for (auto [t, op] : llvm::enumerate(use.ops))
       addBlocks(t, op);
     return std::move(use);
@@ -305,6 +306,6 @@ private:
 };
 } // namespace
 
-MemoryUse mlir::scrimp::computeMemoryUse(func::FuncOp function, const Aliases &aliases) {
-  return MemoryUseBuilder(function, aliases).build();
+MemoryUse mlir::scrimp::computeMemoryUse(func::FuncOp function, const Aliases &aliases, bool tellRoles) {
+  return MemoryUseBuilder(function, aliases).build(tellRoles);
 }

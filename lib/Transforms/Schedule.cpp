@@ -275,8 +275,9 @@ private:
 };
 
 /// A piece of a bucket that is computed before the rest of the bucket would be overwritten by that: moves it, and what
-/// reads it, behind. (A loop over samples that gives the one lets everything stand before it that has no samples.)
-void movePiecesBehindBuckets(Block &block) {
+/// reads it, behind. (A loop over samples that gives the one lets everything stand before it that has no samples.) Gives
+/// whether anything was moved.
+bool movePiecesBehindBuckets(Block &block) {
   SmallVector<std::pair<Operation *, Operation *>> pairs;
   for (Operation &op : block.without_terminator()) {
     std::optional<Tie> tie = isViewLike(&op) ? getViewTie(op.getResult(0)) : std::nullopt;
@@ -287,6 +288,7 @@ void movePiecesBehindBuckets(Block &block) {
     if (piece && bucket && piece->getBlock() == &block && bucket->getBlock() == &block)
       pairs.emplace_back(piece, bucket);
   }
+  bool any = false;
   for (auto [piece, bucket] : pairs) {
     if (!piece->isBeforeInBlock(bucket))
       continue;
@@ -299,7 +301,9 @@ void movePiecesBehindBuckets(Block &block) {
       continue;
     for (Operation *op : llvm::reverse(moved))
       op->moveAfter(bucket);
+    any = true;
   }
+  return any;
 }
 
 struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
@@ -313,29 +317,32 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
     if (failed(aliases))
       return signalPassFailure();
     risen = 0;
+    use = computeUse(*aliases);
     // Bodies first: what one needs at most is then known to the block around it.
     function.walk([&](BodyOp body) { scheduleBlock(body.getBodyBlock(), *aliases); });
     scheduleBlock(function.getBody().front(), *aliases);
   }
 
   void scheduleBlock(Block &block, const Aliases &aliases) {
-    movePiecesBehindBuckets(block);
+    if (movePiecesBehindBuckets(block))
+      use = computeUse(aliases);
     Dependences graph(block, aliases);
     SmallVector<unsigned> best = llvm::to_vector(llvm::seq<unsigned>(0, graph.ops.size()));
-    MemoryUse use = computeMemoryUse(getOperation(), aliases);
-    int64_t bestPeak = graph.isOrderIllegal ? std::numeric_limits<int64_t>::max() : getPeak(block, use);
+    int64_t bestPeak = graph.isOrderIllegal ? std::numeric_limits<int64_t>::max() : getPeak(block);
     for (Preference preference : {Preference::KeepOrder, Preference::GivenOrder, Preference::EarliestNeed}) {
       if (keepOrder && preference != Preference::KeepOrder)
         break;
       SmallVector<unsigned> order = ListScheduler(graph, aliases, use).schedule(preference);
       // An op that reads both the old and the new contents of the same bytes: the plan's verifier will say so.
-      if (order.size() != graph.ops.size())
+      if (order.size() != graph.ops.size() || order == best)
         continue;
       apply(graph, order);
-      int64_t peak = getPeak(block, computeMemoryUse(getOperation(), aliases));
-      if (peak < bestPeak) {
+      MemoryUse other = std::exchange(use, computeUse(aliases));
+      if (int64_t peak = getPeak(block); peak < bestPeak) {
         bestPeak = peak;
         best = std::move(order);
+      } else {
+        use = std::move(other);
       }
     }
     apply(graph, best);
@@ -346,14 +353,16 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
   void overlapBlock(const Dependences &graph, ArrayRef<unsigned> order, const Aliases &aliases) {
     if (llvm::none_of(graph.ops, llvm::IsaPred<AsyncOp>))
       return;
-    MemoryUse use = computeMemoryUse(getOperation(), aliases);
-    int64_t peak = getPeak(graph.block, use), room = std::max<int64_t>(0, overlapBytes - risen);
+    int64_t peak = getPeak(graph.block), room = std::max<int64_t>(0, overlapBytes - risen);
     apply(graph, overlapStarts(graph.block, graph.ops, graph.successors, order, use, aliases, room));
-    int64_t reached = getPeak(graph.block, computeMemoryUse(getOperation(), aliases));
-    if (reached > peak + room)
-      apply(graph, order); // another value had found room in an operand that now is held
-    else
+    MemoryUse before = std::exchange(use, computeUse(aliases));
+    int64_t reached = getPeak(graph.block);
+    if (reached <= peak + room) {
       risen = std::max(risen, reached - peak);
+      return;
+    }
+    apply(graph, order); // another value had found room in an operand that now is held
+    use = std::move(before);
   }
 
   void apply(const Dependences &graph, ArrayRef<unsigned> order) {
@@ -362,20 +371,22 @@ struct Schedule : scrimp::impl::ScheduleBase<Schedule> {
       graph.ops[i]->moveBefore(terminator);
   }
 
+  /// What it is for does not matter here, only where it lies and for how long.
+  MemoryUse computeUse(const Aliases &aliases) { return computeMemoryUse(getOperation(), aliases, /*tellRoles=*/false); }
+
   int64_t risen = 0; // by how much bodies have raised their peaks
+  MemoryUse use;     // of the function as its ops stand
 
   /// The largest live set while the block runs. Places do not depend on the order, so the alias model stays good.
-  static int64_t getPeak(Block &block, const MemoryUse &use) {
+  int64_t getPeak(Block &block) const {
     auto positionOf = [&](Operation &op) { return static_cast<int>(llvm::find(use.ops, &op) - use.ops.begin()); };
     int first = positionOf(block.front()), last = positionOf(block.back());
+    int64_t alignment = TargetAttr::of(block.getParentOp()).getAlignment();
     planner::Problem problem;
-    for (planner::Buffer &buffer : use.getProblem(TargetAttr::of(block.getParentOp()).getAlignment()).buffers) {
-      if (buffer.last < first || buffer.first > last)
-        continue;
-      buffer.first = std::max(buffer.first, first);
-      buffer.last = std::min(buffer.last, last);
-      problem.buffers.push_back(buffer);
-    }
+    for (const TransientBlock &buffer : use.transient)
+      if (buffer.last >= first && buffer.first <= last)
+        problem.buffers.push_back(
+            {buffer.bytes, alignment, std::max(buffer.first, first), std::min(buffer.last, last), ""});
     return planner::lowerBound(problem);
   }
 };

@@ -88,8 +88,8 @@ struct MemoryUse {
 /// optimizer's, else a buffer of the model), scrimp.input, scrimp.scalar, scrimp.output, scrimp.gradient. A transient
 /// value is a gradient too if what it is one of is computed from it element by element: the new value of a trainable
 /// parameter or of its optimizer state, or another gradient of which it is the only such source; or if ranks add it up
-/// to one. Pieces of inputs that the host fills are inputs.
-MemoryUse computeMemoryUse(func::FuncOp function, const Aliases &aliases);
+/// to one. Pieces of inputs that the host fills are inputs. Without `tellRoles` gradients are activations too.
+MemoryUse computeMemoryUse(func::FuncOp function, const Aliases &aliases, bool tellRoles = true);
 
 } // namespace mlir::scrimp
 
