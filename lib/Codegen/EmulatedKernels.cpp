@@ -1,6 +1,7 @@
 // The kernels of a device for this processor: the module that would become PTX, its intrinsics bound to functions of
 // the runtime and its accesses checked by it.
 #include "DeviceKernels.h"
+#include "LlvmPasses.h"
 
 #include "scrimp/Codegen/Kernels.h"
 
@@ -14,7 +15,6 @@
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/ReplaceConstant.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Target/TargetMachine.h"
 
 using namespace mlir;
@@ -115,20 +115,11 @@ static void bindShared(llvm::Module &module) {
 }
 
 static void optimize(llvm::Module &module, llvm::TargetMachine &target) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager sccs;
-  llvm::ModuleAnalysisManager modules;
   llvm::PipelineTuningOptions tuning;
   // A thread of a device has no lanes.
   tuning.LoopVectorization = tuning.SLPVectorization = false;
-  llvm::PassBuilder passes(&target, tuning);
-  passes.registerModuleAnalyses(modules);
-  passes.registerCGSCCAnalyses(sccs);
-  passes.registerFunctionAnalyses(functions);
-  passes.registerLoopAnalyses(loops);
-  passes.crossRegisterProxies(loops, functions, sccs, modules);
-  passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1).run(module, modules);
+  LlvmPasses passes(&target, tuning);
+  passes.builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1).run(module, passes.modules);
 }
 
 /// Every load and store goes where the runtime says: where it was to go, or, where that is no byte of a buffer of the

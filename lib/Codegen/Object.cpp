@@ -1,5 +1,6 @@
 // Machine code from kernels, by LLVM's own pipeline at -O3. Nothing here lets LLVM contract or reassociate.
 #include "DeviceKernels.h"
+#include "LlvmPasses.h"
 
 #include "scrimp/Codegen/Kernels.h"
 #include "scrimp/Dialect/Scrimp.h"
@@ -14,7 +15,6 @@
 #include "llvm/IR/Module.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/TargetSelect.h"
@@ -106,19 +106,10 @@ FailureOr<std::unique_ptr<llvm::Module>> mlir::scrimp::translateKernels(ModuleOp
     info->print(printer);
     llvm::errs() << "\n";
   });
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager sccs;
-  llvm::ModuleAnalysisManager modules;
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopInterleaving = tuning.LoopUnrolling = true;
-  llvm::PassBuilder passes(&target, tuning);
-  passes.registerModuleAnalyses(modules);
-  passes.registerCGSCCAnalyses(sccs);
-  passes.registerFunctionAnalyses(functions);
-  passes.registerLoopAnalyses(loops);
-  passes.crossRegisterProxies(loops, functions, sccs, modules);
-  passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(*module, modules);
+  LlvmPasses passes(&target, tuning);
+  passes.builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(*module, passes.modules);
   return module;
 }
 
@@ -129,16 +120,7 @@ static void instrument(llvm::Module &module) {
   for (llvm::Function &function : module)
     if (!function.isDeclaration())
       function.addFnAttr(llvm::Attribute::SanitizeAddress);
-  llvm::PassBuilder passes;
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager sccs;
-  llvm::ModuleAnalysisManager modules;
-  passes.registerModuleAnalyses(modules);
-  passes.registerCGSCCAnalyses(sccs);
-  passes.registerFunctionAnalyses(functions);
-  passes.registerLoopAnalyses(loops);
-  passes.crossRegisterProxies(loops, functions, sccs, modules);
+  LlvmPasses passes;
   llvm::AddressSanitizerOptions options;
   options.UseAfterReturn = llvm::AsanDetectStackUseAfterReturnMode::Never;
   options.InsertVersionCheck = false;
@@ -147,7 +129,7 @@ static void instrument(llvm::Module &module) {
   options.InstrumentationWithCallsThreshold = 0;
   llvm::AddressSanitizerPass(options, /*UseGlobalGC=*/false, /*UseOdrIndicator=*/false, llvm::AsanDtorKind::None,
                              llvm::AsanCtorKind::None)
-      .run(module, modules);
+      .run(module, passes.modules);
 }
 #endif
 
