@@ -239,6 +239,9 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
   app.add_option("--report", options.report,
                  "Write what the memory goes to, and what each pass saved: memory.json, or memory.html to look at")
       ->type_name("FILE");
+  // A list takes one value each time it is given, so that the model may follow it.
+  for (CLI::Option *option : app.get_options())
+    option->allow_extra_args(false);
   // As a variable leaves it that was never set: not the same as leaving out the flag.
   for (const char *flag : {"--init-from", "--device", "--report"})
     app.get_option(flag)->check(
