@@ -105,9 +105,9 @@ private:
         if (alias.hasCode() && failed(checkOverwritable(op, tie->operand, whole)))
           return failure();
         places[result] = {whole.storage, whole.offset + tie->getResultOffset(), bytesOf(result),
-                          whole.span + tie->rankStride * (tie->ranks - 1)};
-        if (tie->placed &&
-            failed(placeAt(op.getOperand(*tie->placed), {whole.storage, whole.offset + tie->offset, 0}, &op)))
+                          whole.span + tie->rankStride * (tie->ranks - 1), std::gcd(whole.step, tie->rankStride)};
+        if (tie->placed && failed(placeAt(op.getOperand(*tie->placed),
+                                          {whole.storage, whole.offset + tie->offset, 0, 0, whole.step}, &op)))
           return failure();
       }
     }
@@ -138,6 +138,7 @@ private:
       Place place = resolve(body->getOperand(means.operand));
       place.bytes = bytesOf(argument);
       place.span += means.stride * (body.getIterations() - 1);
+      place.step = std::gcd(place.step, means.stride);
       places[argument] = place;
     }
     if (failed(addBlock(block)))
@@ -155,7 +156,7 @@ private:
 
   void addStorage(Value value) {
     places[value] = {static_cast<unsigned>(nodes.size()), 0, bytesOf(value)};
-    nodes.push_back({value, static_cast<unsigned>(nodes.size()), 0});
+    nodes.push_back({value, static_cast<unsigned>(nodes.size()), 0, 0});
   }
 
   /// The place in terms of storages that have not been merged into others.
@@ -163,6 +164,7 @@ private:
     Place place = lookUp(places, value);
     while (nodes[place.storage].parent != place.storage) {
       place.offset += nodes[place.storage].offset;
+      place.step = std::gcd(place.step, nodes[place.storage].step);
       place.storage = nodes[place.storage].parent;
     }
     return place;
@@ -198,6 +200,7 @@ private:
                     Twine(userNameOf(node.root)) + "', which has " + Twine(bytesOf(node.root)));
     node.parent = target.storage;
     node.offset = target.offset;
+    node.step = target.step;
     return success();
   }
 
@@ -238,11 +241,11 @@ private:
     return aliases;
   }
 
-  /// A storage; merged into `parent` at `offset` unless it is its own parent.
+  /// A storage; merged into `parent` at `offset`, which moves by multiples of `step`, unless it is its own parent.
   struct Node {
     Value root;
     unsigned parent;
-    int64_t offset;
+    int64_t offset, step;
   };
   func::FuncOp function;
   std::vector<Node> nodes;

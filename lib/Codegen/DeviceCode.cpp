@@ -94,6 +94,35 @@ static std::vector<KernelResources> parseResources(StringRef log) {
   return kernels;
 }
 
+std::map<std::string, KernelAccesses> mlir::scrimp::countAccesses(StringRef ptx) {
+  std::map<std::string, KernelAccesses> kernels;
+  KernelAccesses *last = nullptr;
+  SmallVector<StringRef> lines;
+  ptx.split(lines, '\n');
+  for (StringRef line : lines) {
+    line = line.trim();
+    if (line.consume_front(".visible .entry "))
+      last = &kernels[line.take_until([](char c) { return c == '('; }).str()];
+    if (line.starts_with("@")) // a predicate
+      line = line.split(' ').second.trim();
+    bool isLoad = line.starts_with("ld.global");
+    if (!last || (!isLoad && !line.starts_with("st.global")))
+      continue;
+    // ld.global.nc.v4.b32
+    int64_t bits = 0, count = 1;
+    SmallVector<StringRef> words;
+    line.take_until([](char c) { return c == ' ' || c == '\t'; }).split(words, '.');
+    for (StringRef word : words) {
+      if (word.consume_front("v"))
+        word.getAsInteger(10, count);
+      else if (!word.empty() && StringRef("busf").contains(word.front()))
+        word.drop_front().getAsInteger(10, bits);
+    }
+    ++(isLoad ? last->loads : last->stores)[bits * count];
+  }
+  return kernels;
+}
+
 static FailureOr<DeviceImage> assemble(const std::string &ptxas, StringRef chip, StringRef ptxFile, Location loc) {
   SmallString<128> cubin, log;
   if (fs::createTemporaryFile("scrimp", "cubin", cubin) || fs::createTemporaryFile("scrimp", "log", log))

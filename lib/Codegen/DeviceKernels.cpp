@@ -7,7 +7,6 @@
 
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/GPU/Transforms/Passes.h"
@@ -16,6 +15,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/Pass/PassManager.h"
@@ -118,7 +118,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::lowerKernelsToDevice(ModuleOp ker
   MLIRContext *context = kernels.getContext();
   DialectRegistry registry;
   registerCodegenDialects(registry);
-  registry.insert<gpu::GPUDialect, NVVM::NVVMDialect>();
+  registry.insert<gpu::GPUDialect, NVVM::NVVMDialect, vector::VectorDialect>();
   registerAllExtensions(registry);
   registerAllGPUToLLVMIRTranslations(registry);
   NVVM::registerNVVMTargetInterfaceExternalModels(registry);
@@ -141,15 +141,8 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::lowerKernelsToDevice(ModuleOp ker
   OpPassManager &inside = pm.nest<gpu::GPUModuleOp>();
   inside.addPass(createExpandMathPass(/*hasFma=*/true, /*hasLibm=*/false));
   inside.addPass(createDeviceMathPass());
-  inside.addPass(createExpandBFloat16Pass());
   inside.addPass(std::make_unique<ExactMath>());
-  arith::ArithEmulateUnsupportedFloatsOptions emulate;
-  emulate.sourceTypeStrs = {"bf16"};
-  emulate.targetTypeStr = "f32";
-  inside.addPass(arith::createArithEmulateUnsupportedFloats(emulate));
-  arith::ArithExpandOpsPassOptions expand;
-  expand.includeBf16 = true;
-  inside.addPass(arith::createArithExpandOpsPass(expand));
+  addFloatExpansion(inside);
   inside.addPass(createSCFToControlFlowPass());
   ConvertGpuOpsToNVVMOpsOptions convert;
   convert.useBarePtrCallConv = true;

@@ -3,6 +3,7 @@
 #define SCRIMP_LIB_CODEGEN_EXPANDUNITS_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace mlir::scrimp {
 
@@ -11,15 +12,32 @@ namespace mlir::scrimp {
 /// 8-4-2-1, and the blocks added in order.
 void expandUnitsForCpu(func::FuncOp kernel);
 
-/// For a device: the loop over units is shared out over a grid of threads, each taking its own, or over blocks whose
-/// threads work together on one. Then element j of a loop or reduction goes to thread j mod threads, in order; threads'
-/// values are combined as a butterfly over the 32 lanes of a warp, and those of the warps in order. Buffers of a unit
-/// then lie in what the threads of a block share (allocations in gpu.address_space<workgroup>).
+/// What is known of a kernel's buffers, by argument.
+struct KernelBuffers {
+  SmallVector<int64_t> alignments; // of the address, in bytes
+  SmallVector<bool> isReadOnly;    // what the kernel reads there is what was there before it
+  SmallVector<unsigned> places;    // buffers of one number may be the same bytes
+};
+
+/// For a device: `units`, all there are, are shared out over a grid of threads, each taking its own, or over blocks or
+/// warps whose threads work together on one. Then a thread takes `width` neighbouring elements of a loop at a time,
+/// which depends on the loop's length and on how elements lie in their buffers: group g of `width` goes to thread g mod
+/// threads, the elements behind the last whole group one by one. A thread combines a group as a tree and groups in
+/// order; threads' values are combined as a butterfly over the 32 lanes of a warp, and those of the warps in order.
+/// Buffers of a unit lie in registers where a thread has elements of its own, otherwise in what the threads of a block
+/// share (allocations in gpu.address_space<workgroup>). A kernel of elements is launched with a begin that is a
+/// multiple of 8.
 struct DeviceShape {
   int64_t threads = 128;      // of a block
-  bool isCooperative = false; // a block takes a unit; otherwise a thread does
+  int64_t unitsOfBlock = 128; // that a block takes at a time
 };
-DeviceShape expandUnitsForDevice(func::FuncOp kernel);
+DeviceShape expandUnitsForDevice(func::FuncOp kernel, int64_t units, const KernelBuffers &buffers);
+
+/// The loops from the inside out, so that what is expanded holds no other.
+SmallVector<scf::ParallelOp> collectLoops(func::FuncOp kernel);
+
+/// How reduction `k` of the loop combines two values.
+Value cloneCombine(scf::ParallelOp loop, size_t k, OpBuilder &builder, Value a, Value b);
 
 } // namespace mlir::scrimp
 

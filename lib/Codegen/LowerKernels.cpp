@@ -90,6 +90,17 @@ void mlir::scrimp::registerCodegenDialects(DialectRegistry &registry) {
                   memref::MemRefDialect, scf::SCFDialect>();
 }
 
+void mlir::scrimp::addFloatExpansion(OpPassManager &manager) {
+  manager.addPass(createExpandBFloat16Pass());
+  arith::ArithEmulateUnsupportedFloatsOptions emulate;
+  emulate.sourceTypeStrs = {"bf16"};
+  emulate.targetTypeStr = "f32";
+  manager.addPass(arith::createArithEmulateUnsupportedFloats(emulate));
+  arith::ArithExpandOpsPassOptions expand;
+  expand.includeBf16 = true;
+  manager.addPass(arith::createArithExpandOpsPass(expand));
+}
+
 FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::lowerKernelsToLLVM(ModuleOp kernels, bool hasFma) {
   MLIRContext *context = kernels.getContext();
   DialectRegistry registry;
@@ -104,14 +115,7 @@ FailureOr<OwningOpRef<ModuleOp>> mlir::scrimp::lowerKernelsToLLVM(ModuleOp kerne
 
   PassManager pm(context);
   pm.addPass(createExpandMathPass(hasFma, /*hasLibm=*/true));
-  pm.addPass(createExpandBFloat16Pass());
-  arith::ArithEmulateUnsupportedFloatsOptions emulate;
-  emulate.sourceTypeStrs = {"bf16"};
-  emulate.targetTypeStr = "f32";
-  pm.addPass(arith::createArithEmulateUnsupportedFloats(emulate));
-  arith::ArithExpandOpsPassOptions expand;
-  expand.includeBf16 = true;
-  pm.addPass(arith::createArithExpandOpsPass(expand));
+  addFloatExpansion(pm);
   pm.addPass(createCSEPass());
   pm.addPass(createSCFToControlFlowPass());
   pm.addPass(createFinalizeMemRefToLLVMConversionPass());

@@ -3,6 +3,7 @@
 #define SCRIMP_LIB_CODEGEN_LOWERKERNELS_H
 
 #include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
 
 namespace mlir::scrimp {
 
@@ -15,6 +16,9 @@ std::unique_ptr<Pass> createDeviceMathPass();
 
 /// Rewrites conversions to bf16 from anything but f32, which would round twice, in terms of f32.
 std::unique_ptr<Pass> createExpandBFloat16Pass();
+
+/// What is left of bf16 arithmetic becomes f32's, and its conversions integer code.
+void addFloatExpansion(OpPassManager &manager);
 
 } // namespace mlir::scrimp
 

@@ -61,7 +61,8 @@ static void emitElements(OpBuilder &builder, Location loc, const std::string &sy
     memref::StoreOp::create(inside, loc, element(inside, in, i, end), out, i);
   });
   func::ReturnOp::create(b, loc);
-  expandUnitsForDevice(function);
+  KernelBuffers buffers{{elementBytesOf(from), elementBytesOf(to)}, {true, false}, {0, 1}};
+  expandUnitsForDevice(function, /*units=*/1, buffers);
 }
 
 static void emitInOrder(OpBuilder &builder, Location loc, Combine kind, Type from, Type to, int64_t ranks) {

@@ -19,7 +19,7 @@ LogicalResult mlir::scrimp::addDeviceCode(Object &report, ModuleOp module) {
     return failure();
   struct Launched {
     std::string where;
-    int64_t threads = 0, launches = 0;
+    int64_t threads = 0, launches = 0, movedBytes = 0;
   };
   llvm::StringMap<Launched> launched;
   module.walk([&](KernelRegionOp kernel) {
@@ -29,21 +29,33 @@ LogicalResult mlir::scrimp::addDeviceCode(Object &report, ModuleOp module) {
       return;
     Launched &entry = launched[symbol.getValue()];
     if (!entry.launches++)
-      entry = {userNameOf(kernel), shape[1], 1};
+      entry = {userNameOf(kernel), shape[1], 1, kernel.getMovedBytes()};
   });
   Object result{{"ptx_bytes", static_cast<int64_t>(code->ptx.size())}};
   if (code->images.empty())
     result["assembled"] = "no: ptxas is not found in PATH, CUDA_HOME or /usr/local/cuda";
   Array images;
   Object ofKernels;
+  std::map<std::string, KernelAccesses> accesses = countAccesses(code->ptx);
+  auto toObject = [](const std::map<int64_t, int64_t> &byBits) {
+    Object object;
+    for (auto [bits, count] : byBits)
+      object[std::to_string(bits)] = count;
+    return object;
+  };
   for (const DeviceImage &image : code->images) {
     images.push_back(Object{{"chip", image.chip}, {"bytes", static_cast<int64_t>(image.cubin.size())}});
     for (const KernelResources &kernel : image.kernels) {
       // The others are those of checks, by one thread.
       const Launched &use = launched.try_emplace(kernel.symbol, Launched{"", 1, 0}).first->second;
-      auto found = ofKernels.try_emplace(
-          kernel.symbol,
-          Object{{"where", use.where}, {"launches", use.launches}, {"threads", use.threads}, {"chips", Object()}});
+      const KernelAccesses &moved = accesses[kernel.symbol];
+      auto found = ofKernels.try_emplace(kernel.symbol, Object{{"where", use.where},
+                                                               {"launches", use.launches},
+                                                               {"threads", use.threads},
+                                                               {"moved_bytes", use.movedBytes},
+                                                               {"loads_by_bits", toObject(moved.loads)},
+                                                               {"stores_by_bits", toObject(moved.stores)},
+                                                               {"chips", Object()}});
       (*found.first->second.getAsObject()->getObject("chips"))[image.chip] =
           Object{{"registers", kernel.registers},
                  {"shared_bytes", kernel.sharedBytes},

@@ -7,7 +7,7 @@ import sys
 
 folder = sys.argv[1]
 FILES = ["rows-neural.mlir", "rows-images.mlir", "rows-reduce.mlir"]
-SIZES = {"COLS": "200", "WIDE": "f32", "TYPE": "f32"}
+SIZES = {"COLS": "1100", "WIDE": "f32", "TYPE": "f32"}
 # Attention and its gradient, a kernel each, in tiles that are not full.
 TILES = """
 func.func @main(%q: TENSOR {scrimp.input = -1 : i64}, %k: TENSOR {scrimp.input = -1 : i64}, %v: TENSOR {scrimp.input = -1 : i64},
@@ -34,7 +34,8 @@ def run(text, *flags, order="forward"):
 
 
 failed = False
-for kind, least in (("barrier-removed", 10), ("barrier-divergent", 10), ("mask", 10), ("index", 10)):
+for kind, least in (("barrier-removed", 10), ("barrier-divergent", 10), ("mask", 10), ("index", 10),
+                    ("misaligned", 8)):
     planted = 0
     for name in FILES:
         text = text_of(name)
@@ -47,7 +48,7 @@ for kind, least in (("barrier-removed", 10), ("barrier-divergent", 10), ("mask",
             if status == 0 and run(text, *flags, order="reverse") == 0:
                 failed = True
                 print(f"{kind} in kernel {kernel} of {name}: nothing is found")
-    for kernel in range(2 if kind != "mask" else 0):
+    for kernel in range(0 if kind in ("mask", "misaligned") else 2):
         flags = ("--fault", kind, "--faulty-kernel", str(kernel))
         if run(TILES, *flags) != 1 and run(TILES, *flags, order="reverse") != 1:
             failed = True

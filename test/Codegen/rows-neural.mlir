@@ -5,6 +5,10 @@
 // RUN: sed -e 's/COLS/100/g' -e 's/WIDE/f32/g' -e 's/TYPE/bf16/g' %s | scrimp-kernel-test --ulps 64 -
 // RUN: sed -e 's/COLS/4099/g' -e 's/WIDE/f32/g' -e 's/TYPE/f16/g' %s | scrimp-kernel-test --ulps 64 -
 // RUN: sed -e 's/COLS/4099/g' -e 's/WIDE/f32/g' -e 's/TYPE/f32/g' %s | scrimp-kernel-test --ulps 64 --march baseline -
+// Widths of which a device's threads keep some or none, in groups of 8, 4, 2 and 1:
+// RUN: sed -e 's/COLS/1000/g' -e 's/WIDE/f32/g' -e 's/TYPE/bf16/g' %s | scrimp-kernel-test --ulps 64 -
+// RUN: sed -e 's/COLS/5000/g' -e 's/WIDE/f32/g' -e 's/TYPE/f32/g' %s | scrimp-kernel-test --ulps 64 -
+// RUN: sed -e 's/COLS/770/g' -e 's/WIDE/f64/g' -e 's/TYPE/f64/g' %s | scrimp-kernel-test --ulps 64 -
 func.func @main() -> (tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>,
     tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE>, tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xCOLSxTYPE>,
     tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>, tensor<2x3xWIDE>, tensor<2x3xWIDE>, tensor<2x3xCOLSxTYPE>,

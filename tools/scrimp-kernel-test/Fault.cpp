@@ -5,6 +5,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -37,6 +38,26 @@ static bool isNeeded(gpu::BarrierOp barrier) {
   return false;
 }
 
+/// Where an op stores in a buffer of the kernel.
+static OpOperand *getStoredIndex(Operation *op) {
+  if (auto store = dyn_cast<memref::StoreOp>(op); store && isa<BlockArgument>(store.getMemRef()))
+    return &store.getIndicesMutable()[0];
+  if (auto store = dyn_cast<vector::StoreOp>(op))
+    return &store.getIndicesMutable()[0];
+  return nullptr;
+}
+
+/// How many elements an op stores.
+static int64_t getWidth(Operation *op) {
+  auto store = dyn_cast<vector::StoreOp>(op);
+  return store ? store.getVectorType().getNumElements() : 1;
+}
+
+static void moveIndex(OpBuilder &b, OpOperand &index, int64_t by) {
+  Location loc = index.getOwner()->getLoc();
+  index.set(arith::AddIOp::create(b, loc, index.get(), arith::ConstantIndexOp::create(b, loc, by)));
+}
+
 static bool plant(func::FuncOp kernel, Fault fault) {
   bool isPlanted = false;
   kernel.walk([&](Operation *op) {
@@ -50,10 +71,10 @@ static bool plant(func::FuncOp kernel, Fault fault) {
       Value isOther = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, thread, three);
       auto branch = scf::IfOp::create(b, loc, isOther, /*withElseRegion=*/false);
       barrier->moveBefore(branch.thenYield());
-    } else if (auto store = dyn_cast<memref::StoreOp>(op);
-               store && fault == Fault::Index && !store.getMemRefType().getMemorySpace()) {
-      Value one = arith::ConstantIndexOp::create(b, loc, 1);
-      store.getIndicesMutable()[0].set(arith::AddIOp::create(b, loc, store.getIndices()[0], one));
+    } else if (OpOperand *index = getStoredIndex(op); index && fault == Fault::Index) {
+      moveIndex(b, *index, getWidth(op));
+    } else if (index && fault == Fault::Misaligned && getWidth(op) > 1) {
+      moveIndex(b, *index, 1);
     } else if (auto shuffle = dyn_cast<gpu::ShuffleOp>(op); shuffle && fault == Fault::Mask) {
       shuffle.getWidthMutable().assign(arith::ConstantIntOp::create(b, loc, 16, 32)); // the mask follows from it
     } else {

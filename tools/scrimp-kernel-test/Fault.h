@@ -6,7 +6,7 @@
 
 namespace mlir::scrimp {
 
-enum class Fault { None, BarrierRemoved, BarrierDivergent, Index, Mask };
+enum class Fault { None, BarrierRemoved, BarrierDivergent, Index, Misaligned, Mask };
 
 /// Plants one in the kernel with the number `kernel` among those that have a place for it. Whether there is such a
 /// kernel.

@@ -35,13 +35,14 @@ static LogicalResult formKernels(ModuleOp module, bool fuse) {
   return pm.run(module);
 }
 
-static llvm::cl::opt<Fault>
-    fault("fault", llvm::cl::desc("Plant one in a device's kernel; the comparison should find it"),
-          llvm::cl::init(Fault::None),
-          llvm::cl::values(clEnumValN(Fault::BarrierRemoved, "barrier-removed", "no barrier before shared values are read"),
-                           clEnumValN(Fault::BarrierDivergent, "barrier-divergent", "one thread passes a barrier by"),
-                           clEnumValN(Fault::Index, "index", "a store one element further"),
-                           clEnumValN(Fault::Mask, "mask", "half a warp in the mask of a shuffle")));
+static llvm::cl::opt<Fault> fault(
+    "fault", llvm::cl::desc("Plant one in a device's kernel; the comparison should find it"),
+    llvm::cl::init(Fault::None),
+    llvm::cl::values(clEnumValN(Fault::BarrierRemoved, "barrier-removed", "no barrier before shared values are read"),
+                     clEnumValN(Fault::BarrierDivergent, "barrier-divergent", "one thread passes a barrier by"),
+                     clEnumValN(Fault::Index, "index", "a store one element, or as many as it stores, further"),
+                     clEnumValN(Fault::Misaligned, "misaligned", "a wide store that is not aligned"),
+                     clEnumValN(Fault::Mask, "mask", "half a warp in the mask of a shuffle")));
 static llvm::cl::opt<unsigned> faultyKernel("faulty-kernel", llvm::cl::desc("Which of those that have a place for it"),
                                             llvm::cl::init(0));
 /// For a test that goes through the kernels.

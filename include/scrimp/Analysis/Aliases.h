@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
 
+#include <numeric>
 #include <string>
 
 namespace mlir::scrimp {
@@ -29,12 +30,14 @@ struct Storage {
 };
 
 /// Where a value lies: `bytes` bytes at `offset` of storage number `storage`; a piece of what a loop splits moves over
-/// `span` bytes more, and so does a rank's part from rank to rank.
+/// `span` bytes more in multiples of `step`, and so does a rank's part from rank to rank.
 struct Place {
   unsigned storage;
-  int64_t offset, bytes, span = 0;
+  int64_t offset, bytes, span = 0, step = 0;
 
   int64_t getEnd() const { return offset + bytes + span; }
+  /// What the address is a multiple of, storages beginning at multiples of kAlignment.
+  int64_t getAlignment() const { return std::gcd(kAlignment, std::gcd(offset, step)); }
   bool overlaps(Place other) const {
     return storage == other.storage && offset < other.getEnd() && other.offset < getEnd();
   }

@@ -4,6 +4,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,14 @@ struct DeviceImage {
   std::string cubin;
   std::vector<KernelResources> kernels;
 };
+
+/// The instructions of a kernel that load and store in the arena, by the bits that each moves.
+struct KernelAccesses {
+  std::map<int64_t, int64_t> loads, stores;
+};
+
+/// What PTX says of each of its entries.
+std::map<std::string, KernelAccesses> countAccesses(llvm::StringRef ptx);
 
 struct DeviceCode {
   std::string ptx;                 // for the oldest of the architectures: what later ones compile

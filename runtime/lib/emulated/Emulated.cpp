@@ -260,6 +260,9 @@ uint32_t scrimp_emulated_shuffle(uint32_t mask, uint32_t value, uint32_t distanc
   return playing.running().value;
 }
 
+/// The lanes of a warp in `mask` wait for each other.
+void scrimp_emulated_bar_warp_sync(uint32_t mask) { scrimp_emulated_shuffle(mask, 0, 0); }
+
 int32_t scrimp_emulated_read_ptx_sreg_tid_x() { return static_cast<int32_t>(playing.thread); }
 int32_t scrimp_emulated_read_ptx_sreg_ctaid_x() { return static_cast<int32_t>(playing.block); }
 int32_t scrimp_emulated_read_ptx_sreg_ntid_x() {
@@ -278,6 +281,7 @@ std::span<const scrimp::runtime::EmulatedFunction> scrimp::runtime::emulatedFunc
                                                SCRIMP_EMULATED(scrimp_emulated_shared),
                                                SCRIMP_EMULATED(scrimp_emulated_barrier),
                                                SCRIMP_EMULATED(scrimp_emulated_shuffle),
+                                               SCRIMP_EMULATED(scrimp_emulated_bar_warp_sync),
                                                SCRIMP_EMULATED(scrimp_emulated_read_ptx_sreg_tid_x),
                                                SCRIMP_EMULATED(scrimp_emulated_read_ptx_sreg_ctaid_x),
                                                SCRIMP_EMULATED(scrimp_emulated_read_ptx_sreg_ntid_x),
