@@ -149,10 +149,22 @@ protected:
     body(in, loop.getInductionVar());
   }
 
+  /// The first `count` of `rows` x `width` elements that are neighbours in a buffer too: how many of them a thread
+  /// takes follows from how they lie there.
+  void forNeighbours(OpBuilder &b, Value count, int64_t rows, int64_t width, ElementFn body) const {
+    emitLoop(
+        b, loc, index(b, 0), count,
+        [&](OpBuilder &in, Value at) {
+          SmallVector<Value> place = emitDelinearize(in, loc, at, {rows, width});
+          body(in, place[0], place[1]);
+        },
+        /*parallel=*/true);
+  }
+
   /// Rows of an operand from row `first` of a head on; 0 behind its last, which is `count` - 1.
   void stage(OpBuilder &b, Rows to, unsigned operand, Value batch, Value head, Value first, int64_t rows, int64_t count,
              int64_t width) const {
-    forElements(b, rows, width, [&](OpBuilder &in, Value row, Value column) {
+    forNeighbours(b, index(b, rows * width), rows, width, [&](OpBuilder &in, Value row, Value column) {
       Value at = add(in, first, row);
       bool isWhole = count % rows == 0;
       ScalarExpr value = scores.read(in, operand, {batch, head, isWhole ? at : clamp(in, at, count), column});
@@ -237,12 +249,14 @@ protected:
   void storeRows(OpBuilder &b, unsigned result, Value batch, Value head, Value first, int64_t rows, int64_t count,
                  int64_t width, Type type, Rows sums,
                  llvm::function_ref<ScalarExpr(OpBuilder &, Value row, ScalarExpr)> last) const {
-    forElements(b, rows, width, [&](OpBuilder &in, Value row, Value column) {
-      Value at = add(in, first, row);
-      ifBelow(in, at, rows, count, [&](OpBuilder &then) {
-        ScalarExpr value = last(then, row, get(then, sums, row, column));
-        store(then, result, {batch, head, at, column}, emitConvert(then, loc, value.value, type));
-      });
+    Value elements = index(b, rows * width);
+    if (count % rows) {
+      Value left = multiply(b, arith::SubIOp::create(b, loc, index(b, count), first), width);
+      elements = arith::MinUIOp::create(b, loc, left, elements);
+    }
+    forNeighbours(b, elements, rows, width, [&](OpBuilder &in, Value row, Value column) {
+      ScalarExpr value = last(in, row, get(in, sums, row, column));
+      store(in, result, {batch, head, add(in, first, row), column}, emitConvert(in, loc, value.value, type));
     });
   }
   /// Where a tile of `rows` may reach behind the last row.

@@ -3,12 +3,20 @@
 #include "scrimp/Analysis/Aliases.h"
 #include "scrimp/Codegen/DeviceCode.h"
 #include "scrimp/Codegen/Kernels.h"
+#include "scrimp/Dialect/AliasTypes.h"
 #include "scrimp/Dialect/Scrimp.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
 using llvm::json::Array;
 using llvm::json::Object;
+
+static int64_t getBytes(ValueRange tensors) {
+  int64_t bytes = 0;
+  for (Value tensor : tensors)
+    bytes += bytesOf(tensor);
+  return bytes;
+}
 
 LogicalResult mlir::scrimp::addDeviceCode(Object &report, ModuleOp module) {
   FailureOr<OwningOpRef<ModuleOp>> kernels = emitKernels(module);
@@ -19,7 +27,7 @@ LogicalResult mlir::scrimp::addDeviceCode(Object &report, ModuleOp module) {
     return failure();
   struct Launched {
     std::string where;
-    int64_t threads = 0, launches = 0, movedBytes = 0;
+    int64_t threads = 0, launches = 0, readBytes = 0, writtenBytes = 0;
   };
   llvm::StringMap<Launched> launched;
   module.walk([&](KernelRegionOp kernel) {
@@ -29,7 +37,7 @@ LogicalResult mlir::scrimp::addDeviceCode(Object &report, ModuleOp module) {
       return;
     Launched &entry = launched[symbol.getValue()];
     if (!entry.launches++)
-      entry = {userNameOf(kernel), shape[1], 1, kernel.getMovedBytes()};
+      entry = {userNameOf(kernel), shape[1], 1, getBytes(kernel->getOperands()), getBytes(kernel->getResults())};
   });
   Object result{{"ptx_bytes", static_cast<int64_t>(code->ptx.size())}};
   if (code->images.empty())
@@ -52,7 +60,8 @@ LogicalResult mlir::scrimp::addDeviceCode(Object &report, ModuleOp module) {
       auto found = ofKernels.try_emplace(kernel.symbol, Object{{"where", use.where},
                                                                {"launches", use.launches},
                                                                {"threads", use.threads},
-                                                               {"moved_bytes", use.movedBytes},
+                                                               {"read_bytes", use.readBytes},
+                                                               {"written_bytes", use.writtenBytes},
                                                                {"loads_by_bits", toObject(moved.loads)},
                                                                {"stores_by_bits", toObject(moved.stores)},
                                                                {"chips", Object()}});

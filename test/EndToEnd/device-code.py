@@ -27,14 +27,15 @@ for model, precision in pairs:
             what = f"{model}, {precision}: {name} ({kernel['where']}) on {chip}: {use}"
             check(use["spill_bytes"] == 0 and use["stack_bytes"] == 0, what)
             check(0 < use["registers"] <= 255 and use["shared_bytes"] <= 99 << 10 and 0 < use["occupancy"] <= 1, what)
-    # Of what kernels move, the part of those that load and store 16 bytes at once.
+    # Of what kernels move, the part of those that load, or store, 16 bytes at once. The rest are rows too short for a
+    # warp of these small models, and what is gathered or column by column.
     moved = {True: 0, False: 0}
     for name, kernel in code["kernels"].items():
-        for bits in (*kernel["loads_by_bits"], *kernel["stores_by_bits"]):
-            check(bits in ("8", "16", "32", "64", "128"), f"{model}: {name} moves {bits} bits at once")
-        isWide = "128" in kernel["loads_by_bits"] and "128" in kernel["stores_by_bits"]
-        moved[isWide] += kernel["moved_bytes"] * kernel["launches"]
+        for accesses, count in (("loads_by_bits", "read_bytes"), ("stores_by_bits", "written_bytes")):
+            for bits in kernel[accesses]:
+                check(bits in ("8", "16", "32", "64", "128"), f"{model}: {name} moves {bits} bits at once")
+            moved["128" in kernel[accesses]] += kernel[count] * kernel["launches"]
     share = moved[True] / sum(moved.values())
-    check(share > 0.75, f"{model}, {precision}: only {share:.2f} of the bytes move in 16 at once")
+    check(share > 0.8, f"{model}, {precision}: only {share:.2f} of the bytes move in 16 at once")
     print(f"{model} {precision}: {len(code['kernels'])} kernels, {share:.2f} of {sum(moved.values())} bytes in 16 at once, "
           f"{sum(i['bytes'] for i in code['images']) + code['ptx_bytes']} bytes")  # fmt: skip

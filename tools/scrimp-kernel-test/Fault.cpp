@@ -3,6 +3,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -20,17 +21,21 @@ template <typename Access> static llvm::SmallDenseSet<Value> getShared(Operation
   return shared;
 }
 
+/// Of a block's threads, or of a warp's.
+static bool isBarrier(Operation *op) { return isa<gpu::BarrierOp, NVVM::SyncWarpOp>(op); }
+
 /// Whether the next thing behind the barrier reads what others wrote: without it the result is another.
-static bool isNeeded(gpu::BarrierOp barrier) {
+static bool isNeeded(Operation *barrier) {
   for (Operation *next = barrier->getNextNode(); next; next = next->getNextNode())
     if (auto load = dyn_cast<memref::LoadOp>(next))
       return load.getMemRefType().getMemorySpace() != nullptr;
     else if (next->getNumRegions()) {
-      // A loop behind another one, of tiles, whose elements go to other threads; in a loop with barriers there is another
-      // before something is read.
+      // A loop behind another one, of tiles, whose elements go to other threads; in a loop with barriers there is
+      // another before something is read.
       Operation *before = barrier->getPrevNode();
       if (!before || !isa<scf::ForOp>(before) || !isa<scf::ForOp>(next) ||
-          next->walk([](gpu::BarrierOp) { return WalkResult::interrupt(); }).wasInterrupted())
+          next->walk([](Operation *op) { return isBarrier(op) ? WalkResult::interrupt() : WalkResult::advance(); })
+              .wasInterrupted())
         return false;
       llvm::SmallDenseSet<Value> read = getShared<memref::LoadOp>(next);
       return llvm::any_of(getShared<memref::StoreOp>(before), [&](Value buffer) { return read.contains(buffer); });
@@ -63,14 +68,14 @@ static bool plant(func::FuncOp kernel, Fault fault) {
   kernel.walk([&](Operation *op) {
     OpBuilder b(op);
     Location loc = op->getLoc();
-    if (auto barrier = dyn_cast<gpu::BarrierOp>(op); barrier && fault == Fault::BarrierRemoved && isNeeded(barrier)) {
-      barrier.erase();
-    } else if (barrier && fault == Fault::BarrierDivergent) {
+    if (isBarrier(op) && fault == Fault::BarrierRemoved && isNeeded(op)) {
+      op->erase();
+    } else if (isBarrier(op) && fault == Fault::BarrierDivergent) {
       Value thread = gpu::ThreadIdOp::create(b, loc, gpu::Dimension::x);
       Value three = arith::ConstantIndexOp::create(b, loc, 3);
       Value isOther = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, thread, three);
       auto branch = scf::IfOp::create(b, loc, isOther, /*withElseRegion=*/false);
-      barrier->moveBefore(branch.thenYield());
+      op->moveBefore(branch.thenYield());
     } else if (OpOperand *index = getStoredIndex(op); index && fault == Fault::Index) {
       moveIndex(b, *index, getWidth(op));
     } else if (index && fault == Fault::Misaligned && getWidth(op) > 1) {

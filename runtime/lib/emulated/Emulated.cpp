@@ -155,7 +155,7 @@ bool Block::release() {
   return false;
 }
 
-/// The shuffles of a warp, where all lanes of a mask have come to one.
+/// The shuffles of a warp, where all lanes of a mask have come to one; its barriers are shuffles of distance 0.
 bool Block::exchange(uint32_t firstLane) {
   uint32_t lanes = std::min(warpSize, launch->block - firstLane);
   bool goesOn = false;
@@ -163,11 +163,11 @@ bool Block::exchange(uint32_t firstLane) {
     uint32_t mask = threads[firstLane + lane].mask;
     if (threads[firstLane + lane].waits != Meeting::shuffle)
       continue;
-    bool isComplete = mask >> lane & 1;
+    bool isComplete = mask >> lane & 1, isBarrier = threads[firstLane + lane].distance == 0;
     for (uint32_t other = 0; other < warpSize; ++other)
       if (mask >> other & 1)
         isComplete &= other < lanes && threads[firstLane + other].waits == Meeting::shuffle &&
-                      threads[firstLane + other].mask == mask;
+                      threads[firstLane + other].mask == mask && !threads[firstLane + other].distance == isBarrier;
     if (!isComplete)
       continue;
     uint32_t values[warpSize];
