@@ -114,11 +114,18 @@ void FusionGroups::collectSuccessors(Operation *op, SmallVectorImpl<Operation *>
 FusionGroups::FusionGroups(Block &block, const Aliases &aliases) : block(block) {
   for (Operation &op : block) {
     position[&op] = members.size();
-    groupOf[&op] = members.size();
+    groupAt.push_back(members.size());
     reach.push_back(members.size());
     members.push_back({&op});
   }
   collectUpdates(aliases);
+  for (Operation &op : block) {
+    SmallVector<Operation *> later;
+    collectSuccessors(&op, later);
+    SmallVector<unsigned, 4> &places = successors.emplace_back();
+    for (Operation *user : later)
+      places.push_back(position.lookup(block.findAncestorOpInBlock(*user)));
+  }
 }
 
 static void collectReads(Operation *op, const Aliases &aliases, SmallVectorImpl<Place> &reads) {
@@ -163,7 +170,7 @@ bool FusionGroups::mayFuse(Operation *producer, Operation *consumer) const {
   if (!isFusibleMap(producer) || !isFusibleMap(consumer) ||
       shapeOf(producer->getResult(0)) != shapeOf(consumer->getResult(0)))
     return false;
-  unsigned from = groupOf.lookup(producer), to = groupOf.lookup(consumer);
+  unsigned from = getGroup(producer), to = getGroup(consumer);
   return from == to || (!pathLeavesAndReturns(from, to) && !pathLeavesAndReturns(to, from));
 }
 
@@ -177,11 +184,8 @@ bool FusionGroups::pathLeavesAndReturns(unsigned from, unsigned to) const {
   llvm::SmallDenseSet<unsigned> seen{from};
   auto follow = [&](unsigned group, bool mayReach) {
     for (Operation *member : members[group]) {
-      SmallVector<Operation *> successors;
-      collectSuccessors(member, successors);
-      for (Operation *user : successors) {
-        Operation *inBlock = block.findAncestorOpInBlock(*user);
-        unsigned next = groupOf.lookup(inBlock);
+      for (unsigned user : successors[position.lookup(member)]) {
+        unsigned next = groupAt[user];
         if (next == to && !mayReach)
           return true;
         if (next != to && position.lookup(members[next].front()) <= last && seen.insert(next).second)
@@ -198,11 +202,11 @@ bool FusionGroups::pathLeavesAndReturns(unsigned from, unsigned to) const {
 }
 
 void FusionGroups::fuse(Operation *a, Operation *b) {
-  unsigned to = groupOf.lookup(a), from = groupOf.lookup(b);
+  unsigned to = getGroup(a), from = getGroup(b);
   if (to == from)
     return;
   for (Operation *op : members[from])
-    groupOf[op] = to;
+    groupAt[position.lookup(op)] = to;
   llvm::append_range(members[to], members[from]);
   members[from].clear();
   llvm::sort(members[to], [&](Operation *x, Operation *y) { return position.lookup(x) < position.lookup(y); });

@@ -3,6 +3,8 @@
 #include "scrimp/Analysis/StepTime.h"
 #include "scrimp/Planner/Timeline.h"
 
+#include "mlir/IR/Threading.h"
+
 using namespace mlir;
 using namespace mlir::scrimp;
 using llvm::json::Array;
@@ -77,18 +79,27 @@ LogicalResult mlir::scrimp::addPasses(Object &report, ModuleOp imported, const C
   CompileOptions now;
   std::vector<Step> steps = findSteps(options, now);
   steps.insert(steps.begin(), {"plain", "", [](CompileOptions &) {}});
+  std::vector<CompileOptions> optionsOf;
+  for (const Step &step : steps) {
+    step.apply(now);
+    optionsOf.push_back(now);
+  }
+  std::vector<OwningOpRef<ModuleOp>> plans(steps.size());
+  if (failed(failableParallelForEachN(imported.getContext(), 0, steps.size(), [&](size_t i) {
+        FailureOr<OwningOpRef<ModuleOp>> planned = plan(imported, optionsOf[i]);
+        if (succeeded(planned))
+          plans[i] = std::move(*planned);
+        return success(succeeded(planned));
+      })))
+    return failure();
   Array passes;
   Object timeline;
   int64_t lastBytes = 0;
   double lastSeconds = 0;
   for (auto [i, step] : llvm::enumerate(steps)) {
-    step.apply(now);
-    FailureOr<OwningOpRef<ModuleOp>> planned = plan(imported, now);
-    if (failed(planned))
-      return failure();
-    auto train = (*planned)->lookupSymbol<func::FuncOp>("train");
-    int64_t bytes =
-        (**planned)->getAttrOfType<DictionaryAttr>("scrimp.plan").getAs<IntegerAttr>("arena_bytes").getInt();
+    OwningOpRef<ModuleOp> planned = std::move(plans[i]);
+    auto train = planned->lookupSymbol<func::FuncOp>("train");
+    int64_t bytes = (*planned)->getAttrOfType<DictionaryAttr>("scrimp.plan").getAs<IntegerAttr>("arena_bytes").getInt();
     double seconds = estimateStep(train, options.rates).getSeconds();
     passes.push_back(Object{{"pass", step.pass},
                             {"flags", step.flags},

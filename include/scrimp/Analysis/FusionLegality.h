@@ -14,9 +14,9 @@ bool isFreeProducer(Operation *op);
 /// A constant that is stored with the program.
 bool isStoredConstant(Operation *op);
 
-/// Has every operand whose bytes an op writes, or another op computes for it, be that op's alone where every kernel could
-/// compute it for itself: what others read too (0, from which several sums begin) is made again. After that nothing may
-/// merge equal ops.
+/// Has every operand whose bytes an op writes, or another op computes for it, be that op's alone where every kernel
+/// could compute it for itself: what others read too (0, from which several sums begin) is made again. After that
+/// nothing may merge equal ops.
 void separateWrittenOperands(func::FuncOp function);
 
 /// Whether generated code computes the op: it will be in a kernel.
@@ -36,8 +36,8 @@ bool isPointwiseUse(OpOperand &use);
 /// null if there is none.
 Operation *getPointwiseSource(OpOperand &use);
 
-/// The places that `op` reads, seen through free producers, which its kernel will copy; of what ends something (AsyncOp)
-/// also those that are read until then.
+/// The places that `op` reads, seen through free producers, which its kernel will copy; of what ends something
+/// (AsyncOp) also those that are read until then.
 SmallVector<Place> getReads(Operation *op, const Aliases &aliases);
 
 /// A partition of a block's ops into groups that each may become one kernel. An op starts alone; groups stay convex:
@@ -48,8 +48,8 @@ public:
   FusionGroups(Block &block, const Aliases &aliases);
 
   /// The ops of `op`'s group, in block order.
-  ArrayRef<Operation *> getMembers(Operation *op) const { return members[groupOf.lookup(op)]; }
-  bool sameGroup(Operation *a, Operation *b) const { return groupOf.lookup(a) == groupOf.lookup(b); }
+  ArrayRef<Operation *> getMembers(Operation *op) const { return members[getGroup(op)]; }
+  bool sameGroup(Operation *a, Operation *b) const { return getGroup(a) == getGroup(b); }
 
   /// Whether the groups of two fusible map ops, joined by a pointwise use, can become one.
   bool mayFuse(Operation *producer, Operation *consumer) const;
@@ -68,6 +68,7 @@ public:
   bool isReadBeforeUpdate(Operation *op) const { return updatesAfter.contains(op); }
 
 private:
+  unsigned getGroup(Operation *op) const { return groupAt[position.lookup(op)]; }
   bool pathLeavesAndReturns(unsigned from, unsigned to) const;
   /// The ops that must come after `op`: its readers, and those that overwrite what it reads.
   void collectSuccessors(Operation *op, SmallVectorImpl<Operation *> &successors) const;
@@ -75,8 +76,11 @@ private:
 
   Block &block;
   DenseMap<Operation *, SmallVector<Operation *>> readersBefore, updatesAfter;
-  DenseMap<Operation *, unsigned> groupOf, position;
-  std::vector<SmallVector<Operation *, 1>> members;
+  DenseMap<Operation *, unsigned> position;
+  // By position in the block:
+  std::vector<unsigned> groupAt;
+  std::vector<SmallVector<unsigned, 4>> successors; ///< what must come after the op
+  std::vector<SmallVector<Operation *, 1>> members; ///< by group
   std::vector<unsigned> reach; ///< by position: where the last group ends that begins there or before
 };
 
