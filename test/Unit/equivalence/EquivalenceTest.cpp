@@ -112,7 +112,8 @@ const Axes kExactAxes = {
 /// On ranks; the batch is shared out, then split and chunked as on one.
 const Axes kRankAxes = {
     {"world=2", "world=3"},
-    {"", "zero=1", "zero=2", "zero=3"},
+    {"", "zero=1", "zero=2", "zero=3", "zero=2 bucket-layout=matrices"},
+    {"batch-stats=global", "batch-stats=whole"},
     {"optimizer=sgd", "optimizer=adamw", "optimizer=adam no-decay=1d"},
     {"", "clip-grad-norm=true", "wait-for-norm=true"},
     {"", "micro-batches=2", "micro-batch-size=1"},
@@ -209,7 +210,7 @@ Outcome check(ModuleOp graph, const std::string &options, uint64_t seed, bool co
   if (std::string difference = compareLearned(*bits, *expanded, 0); !difference.empty())
     return {"bits", difference};
   if (compiled) {
-    FailureOr<Learned> code = execute(*planned, options, seed, kSteps);
+    FailureOr<Learned> code = execute(*planned, options, seed, kSteps, batch);
     if (failed(code))
       return {"code", told};
     if (std::string difference = compareLearned(*code, *found, isNarrow ? 0.05 : 1e-10); !difference.empty())
@@ -263,7 +264,7 @@ protected:
     std::vector<std::string> all;
     for (const Combination &combination : combinations) {
       all.push_back(textOf(combination) + (compiled ? " workers=2" : ""));
-      if (compiled)
+      if (compiled && !StringRef(all.back()).contains("world"))
         all.push_back(all.back() + " target=emulated");
     }
     for (const std::string &options : all) {
@@ -408,6 +409,15 @@ TEST_F(RandomGraphs, CompiledCodeLearnsTheSame) {
     checkGraph(seed, "f64", some(rows, seed, 1), true);
     checkGraph(seed, "f32", some(narrow, seed, 1), true);
   }
+}
+
+TEST_F(RandomGraphs, CompiledCodeLearnsTheSameOnRanks) {
+  std::vector<Combination> rows = rowsOf(kRankAxes);
+  auto [first, last] = seeds(10);
+  for (uint64_t seed = first; seed < last; ++seed)
+    checkGraph(seed, "f64", some(rows, seed, 1), true, seed % 3 ? 6 : 0);
+  if (last - first >= 10)
+    EXPECT_LT(parted.refused, parted.runs / 2);
 }
 
 /// A loop that made t = z - a in z's bytes would find another z in the next iteration: t is -a in each of the three.

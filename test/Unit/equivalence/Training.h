@@ -40,9 +40,10 @@ FailureOr<Learned> interpret(ModuleOp module, uint64_t seed, int steps);
 /// a part of is put together. Fails too where ranks differ in what they all have.
 FailureOr<Learned> interpretOnRanks(ModuleOp module, uint64_t seed, int steps, int64_t world, int64_t batch);
 
-/// The same by the kernels that codegen makes and the runtime's commands, in an arena as large as the plan says.
-/// Modifies `module`, which must be at Stage::Plan. No evaluation.
-FailureOr<Learned> execute(ModuleOp module, const std::string &options, uint64_t seed, int steps);
+/// The same by the kernels that codegen makes and the runtime's commands, in an arena as large as the plan says; of a
+/// program for several ranks in one for each, which are threads (ThreadWorld). Modifies `module`, which must be at
+/// Stage::Plan. No evaluation.
+FailureOr<Learned> execute(ModuleOp module, const std::string &options, uint64_t seed, int steps, int64_t batch);
 
 /// How `found` differs from `expected`, empty if it does not. `bound`: of the distance, in units of max(1, largest
 /// element); 0: to the bit. Only what both have is compared.
