@@ -18,7 +18,9 @@ LogicalResult MemberAttr::verify(function_ref<InFlightDiagnostic()> emitError, S
 }
 
 LogicalResult BucketAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr, StringAttr, int64_t elements,
-                                 ArrayAttr members) {
+                                 int64_t owners, ArrayAttr members) {
+  if (owners < 1 || elements % owners != 0)
+    return emitError() << "a bucket of " << elements << " elements has no " << owners << " equal parts";
   int64_t end = 0;
   for (Attribute entry : members) {
     auto member = dyn_cast<MemberAttr>(entry);
@@ -28,6 +30,10 @@ LogicalResult BucketAttr::verify(function_ref<InFlightDiagnostic()> emitError, S
       return emitError() << "member " << member.getName() << " begins at element " << member.getOffset()
                          << " of its bucket, inside the one before, which ends at " << end;
     end = member.getEnd();
+    int64_t part = elements / owners;
+    if (owners > 1 && end > member.getOffset() && member.getOffset() / part != (end - 1) / part)
+      return emitError() << "member " << member.getName() << " lies at elements " << member.getOffset() << " to " << end
+                         << ", in more than one of the parts of " << part << " elements that owners have";
   }
   if (end > elements)
     return emitError() << "a bucket of " << elements << " elements has members up to element " << end;

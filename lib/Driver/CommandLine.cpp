@@ -174,6 +174,11 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
            what)
         ->type_name("SIZE");
   };
+  app.add_option(
+         "--bucket-layout", options.layout,
+         "What a rank's part of the parameters is (--zero 1 and 2): elements, wherever they fall, or whole matrices, "
+         "for optimizers that need them")
+      ->check(CLI::IsMember({"elements", "matrices"}));
   addSize("--bucket-bytes", options.bucketBytes, /*most=*/std::nullopt,
           "The most bytes of parameters that ranks exchange at once; default: those of a block");
   addSize("--overlap-bytes", options.overlapBytes, kMostOverlapBytes,
@@ -226,9 +231,10 @@ void mlir::scrimp::addModelFlags(CLI::App &app, CompileOptions &options) {
          "kernels of a CUDA device, run thread by thread on the CPU (slow, for tests)")
       ->check(CLI::IsMember({"cpu", "emulated", "cuda"}))
       ->capture_default_str();
-  app.add_flag("--tf32", options.tf32,
-               "--target cuda: products of fp32 round their operands to TF32 (10 bits of 23), several times as fast; off "
-               "unless given");
+  app.add_flag(
+      "--tf32", options.tf32,
+      "--target cuda: products of fp32 round their operands to TF32 (10 bits of 23), several times as fast; off "
+      "unless given");
   app.add_option("--workers", options.workers, "Most threads of the executable (default: this machine's)")
       ->check(CLI::Range(1, 4096)); // what a program may say
   app.add_flag("!--no-fuse", options.fuse, "One kernel per op, for comparison: the bits are the same");

@@ -84,6 +84,7 @@ void mlir::scrimp::buildGraphPipeline(OpPassManager &manager, const TrainPipelin
   optimizer.sync = options.sync;
   optimizer.unshard.assign(options.unshard.begin(), options.unshard.end());
   optimizer.reduceDtype = options.reduceDtype == "bf16" ? "bf16" : options.reduceDtype == "fp16" ? "f16" : "f32";
+  optimizer.layout = options.bucketLayout;
   optimizer.bucketBytes = options.bucketBytes;
   optimizer.persistBelow = options.persistBelow;
   manager.addPass(createOptimizer(optimizer));
@@ -167,6 +168,7 @@ void mlir::scrimp::readOptions(TrainPipelineOptions &pipeline, const CompileOpti
   pipeline.sync = options.sync.empty() ? "auto" : options.sync;
   pipeline.unshard = ArrayRef(options.unshard);
   pipeline.reduceDtype = options.reduceDtype;
+  pipeline.bucketLayout = options.layout;
   pipeline.bucketBytes = options.bucketBytes;
   pipeline.overlapBytes = options.overlapBytes;
   pipeline.persistBelow = options.persistBelow;

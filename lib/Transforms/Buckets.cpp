@@ -18,8 +18,33 @@ std::string Bucket::getName(StringRef state) const {
   return name;
 }
 
+/// The largest first, each goes to the rank that has least (R. L. Graham, Bounds on Multiprocessing Timing Anomalies,
+/// 1969: within 4/3 of the best).
+void Bucket::layOutWhole(int64_t memberAlignment, int64_t partAlignment) {
+  SmallVector<unsigned> order = llvm::to_vector(llvm::seq<unsigned>(0, members.size()));
+  llvm::sort(order, [&](unsigned a, unsigned b) {
+    return std::pair(-members[a].type.getNumElements(), a) < std::pair(-members[b].type.getNumElements(), b);
+  });
+  SmallVector<int64_t> held(ranks);
+  SmallVector<int64_t> owner(members.size());
+  for (unsigned i : order) {
+    int64_t rank = owner[i] = llvm::min_element(held) - held.begin();
+    members[i].offset = held[rank];
+    held[rank] = llvm::alignTo(held[rank] + members[i].type.getNumElements(), memberAlignment);
+  }
+  int64_t part = llvm::alignTo(*llvm::max_element(held), partAlignment);
+  for (auto [member, rank] : llvm::zip(members, owner))
+    member.offset += rank * part;
+  // What is empty lies before what begins at its place.
+  auto key = [](const BucketMember &m) { return std::tuple(m.offset, m.type.getNumElements(), StringRef(m.name)); };
+  llvm::sort(members, [&](const BucketMember &a, const BucketMember &b) { return key(a) < key(b); });
+  elements = ranks * part;
+}
+
 void Bucket::layOut() {
   int64_t elementBytes = elementBytesOf(narrowest ? narrowest : elementType);
+  if (keepsWhole)
+    return layOutWhole(alignment / elementBytes, kPartAlignment / elementBytes);
   elements = 0;
   for (BucketMember &member : members) {
     member.offset = elements;
@@ -37,7 +62,8 @@ DictionaryAttr Bucket::attributes(MLIRContext *context, StringRef state, NamedAt
                                   ArrayRef<Attribute> entries) const {
   Builder builder(context);
   auto text = [&](StringRef value) { return value.empty() ? StringAttr() : builder.getStringAttr(value); };
-  auto layout = BucketAttr::get(context, text(block), text(group), elements, builder.getArrayAttr(entries));
+  auto layout = BucketAttr::get(context, text(block), text(group), elements, keepsWhole ? ranks : 1,
+                                builder.getArrayAttr(entries));
   return builder.getDictionaryAttr({builder.getNamedAttr(ScrimpDialect::kName, builder.getStringAttr(getName(state))),
                                     role, builder.getNamedAttr(ScrimpDialect::kBucket, layout)});
 }

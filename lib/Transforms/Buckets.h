@@ -26,19 +26,20 @@ struct Bucket {
   bool isSmall = false; // its members are too small to be shared out to ranks
   int64_t number = 0;   // of buckets before it that are alike
   SmallVector<BucketMember> members;
-  Type narrowest = nullptr; // of states of the same layout, where that is narrower
+  Type narrowest = nullptr;       // of states of the same layout, where that is narrower
   int64_t alignment = kAlignment; // of members, in bytes
-  int64_t ranks = 1;        // that it can be shared out to
-  bool updatesPart = false; // a rank updates its part of the bucket, and has states of that alone
-  bool holdsPart = false;   // the argument is the rank's part; what reads parameters gathers the others
-  bool gathersAnew = false; // for each use (scrimp.all_gather)
+  int64_t ranks = 1;              // that it can be shared out to
+  bool keepsWhole = false;        // no member lies in the parts of two ranks
+  bool updatesPart = false;       // a rank updates its part of the bucket, and has states of that alone
+  bool holdsPart = false;         // the argument is the rank's part; what reads parameters gathers the others
+  bool gathersAnew = false;       // for each use (scrimp.all_gather)
 
   bool isTrained() const { return !group.empty(); }
   bool decays() const { return group == "decay"; }
   /// "bucket.h.0.decay.f32"; of a state "bucket.h.0.decay.exp_avg.f32".
   std::string getName(StringRef state = "") const;
 
-  /// Sets the members' offsets.
+  /// Sets the members' offsets, and with them their order.
   void layOut();
   int64_t size() const { return elements; }
   int64_t partSize() const { return elements / ranks; }
@@ -56,6 +57,7 @@ struct Bucket {
 private:
   DictionaryAttr attributes(MLIRContext *context, StringRef state, NamedAttribute role,
                             ArrayRef<Attribute> members) const;
+  void layOutWhole(int64_t memberAlignment, int64_t partAlignment);
 
   int64_t elements = 0;
 };

@@ -116,6 +116,12 @@ private:
     if (world < 1 || zero < 0 || zero > 3)
       return getOperation().emitError() << "there are stages 0 to 3 of ZeRO, for 1 rank or more; found stage "
                                         << zero.getValue() << " and " << world.getValue() << " ranks";
+    if (layout != "elements" && layout != "matrices")
+      return getOperation().emitError() << "layout is '" << layout.getValue() << "'; there are elements and matrices";
+    if (layout == "matrices" && zero == 3)
+      return getOperation().emitError() << "a layout of whole matrices leaves ranks without a part of most blocks, so "
+                                           "stage 3 of ZeRO would share out little; use stage 1 or 2, or the layout "
+                                           "elements";
     if (!unshard.empty() && (zero != 3 || world == 1))
       return getOperation().emitError()
              << "only stage 3 of ZeRO shards parameters that unshard could keep gathered; found "
@@ -212,7 +218,9 @@ private:
       StringRef group = !isUpdated ? "" : decay && !exemptions.contains(train, index) ? "decay" : "no_decay";
       // Small parameters are not worth a block's exchange.
       bool isSmall = world > 1 && type.getNumElements() < persistBelow;
-      StringRef block = isSmall ? StringRef() : findBlockPrefix(name, *patterns, used);
+      // Whole matrices are balanced between ranks over all blocks: one has fewer than there are ranks.
+      bool isOfModel = isSmall || (layout == "matrices" && world > 1);
+      StringRef block = isOfModel ? StringRef() : findBlockPrefix(name, *patterns, used);
       // What is read in 16 bits alone is gathered in 16 bits.
       Type read = world > 1 ? getReadType(argument) : Type();
       SmallVector<Bucket> &ofKind = isUpdated ? trained : frozen;
@@ -245,6 +253,7 @@ private:
         bucket.narrowest = BFloat16Type::get(&getContext());
       bucket.ranks = world;
       bucket.updatesPart = isShared(bucket) && bucket.isTrained();
+      bucket.keepsWhole = bucket.updatesPart && layout == "matrices";
       // Where 16 bits are gathered, each rank keeps its part of what they are rounded from.
       bucket.holdsPart = isShared(bucket) && (zero == 3 || bucket.read);
       bucket.gathersAnew = zero == 3 && !isMatched(bucket, unsharded);

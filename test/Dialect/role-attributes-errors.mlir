@@ -52,6 +52,18 @@ func.func @negative(%x: tensor<8xf32> {scrimp.bucket = #scrimp.bucket<elements =
 
 // -----
 
+// Parts of 4 elements.
+// expected-error @below {{member "a" lies at elements 2 to 5, in more than one of the parts of 4 elements that owners have}}
+func.func @owners(%x: tensor<8xf32> {scrimp.bucket = #scrimp.bucket<elements = 8, owners = 2, members = [
+  #scrimp.member<name = "a", offset = 2, shape = [3]>]>}) { return }
+
+// -----
+
+// expected-error @below {{a bucket of 8 elements has no 3 equal parts}}
+func.func @parts(%x: tensor<8xf32> {scrimp.bucket = #scrimp.bucket<elements = 8, owners = 3, members = []>}) { return }
+
+// -----
+
 // expected-error @below {{a bucket holds "a", expected #scrimp.member}}
 func.func @entry(%x: tensor<8xf32> {scrimp.bucket = #scrimp.bucket<elements = 8, members = ["a"]>}) { return }
 

@@ -5,6 +5,9 @@
 // RUN: scrimp-opt --scrimp-autodiff --scrimp-mixed-precision "--scrimp-optimizer=kind=sgd world=3 zero=1" %s | FileCheck %s --check-prefix=MIXED
 // RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd states=bf16 momentum world=2 zero=2" %s | FileCheck %s --check-prefix=BF16
 // RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=2 zero=2" --scrimp-split-batch=micro-batches=3 --canonicalize %s | FileCheck %s --check-prefix=LOOP
+// RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=3 zero=1 layout=matrices" %s | FileCheck %s --check-prefix=OWNERS
+// RUN: not scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=3 zero=3 layout=matrices" %s 2>&1 | FileCheck %s --check-prefix=OWNERS3
+// RUN: not scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd layout=rows" %s 2>&1 | FileCheck %s --check-prefix=LAYOUT
 // RUN: scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd block=h bucket-bytes=40" %s | FileCheck %s --check-prefix=BLOCK
 // RUN: not scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd block=[" %s 2>&1 | FileCheck %s --check-prefix=ERROR
 // RUN: not scrimp-opt --scrimp-autodiff "--scrimp-optimizer=kind=sgd world=2 zero=4" %s 2>&1 | FileCheck %s --check-prefix=STAGE
@@ -81,6 +84,13 @@
 
 // BLOCK: block = "h", group = "decay", {{.*}}"h.0.a"{{.*}}"h.0.b"{{.*}}block = "h"{{.*}}"h.0.c"{{.*}}"h.1.a"{{.*}}"bucket.h.decay.f32.2"
 // BLOCK-SAME: #scrimp.bucket<group = "decay"{{.*}}"head"
+
+// Whole matrices: one bucket of all blocks, of 64 elements a rank. The first two ranks have those of 8 elements and, 16 further,
+// those of 2; the third has that of 4.
+// OWNERS: #scrimp.bucket<group = "decay", elements = 192, owners = 3, members = [#scrimp.member<name = "h.0.a", offset = 0, shape = [4, 2]>, #scrimp.member<name = "h.0.b", offset = 16, shape = [2]>, #scrimp.member<name = "h.1.a", offset = 64, shape = [2, 4]>, #scrimp.member<name = "h.0.c", offset = 80, shape = [2]>, #scrimp.member<name = "head", offset = 128, shape = [4]>]>
+// OWNERS: scrimp.reduce_scatter %{{.*}} world 3 per_step : tensor<192xf32> -> tensor<64xf32>
+// OWNERS3: error: a layout of whole matrices leaves ranks without a part of most blocks, so stage 3 of ZeRO would share out little; use stage 1 or 2, or the layout elements
+// LAYOUT: error: layout is 'rows'; there are elements and matrices
 
 // ERROR: error: block pattern '[':
 // STAGE: error: there are stages 0 to 3 of ZeRO, for 1 rank or more; found stage 4 and 2 ranks

@@ -32,10 +32,11 @@ def Scrimp_BucketAttr : AttrDef<Scrimp_Dialect, "Bucket"> {
   let description = [{
     Tensors of one block of the model, one element type and one group of the optimizer ("decay", "no_decay"; none where
     nothing is updated), or a state of each of them, in `elements` elements; gaps hold zeros. Where the argument has fewer, it is the part of a
-    rank, of which there are elements / size.
+    rank, of which there are elements / size. A part takes elements wherever they fall, or, with `owners`, whole tensors:
+    none lies in two of so many parts.
   }];
   let parameters = (ins OptionalParameter<"StringAttr">:$block, OptionalParameter<"StringAttr">:$group,
-                        "int64_t":$elements, "ArrayAttr":$members);
+                        "int64_t":$elements, DefaultValuedParameter<"int64_t", "1">:$owners, "ArrayAttr":$members);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

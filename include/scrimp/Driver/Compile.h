@@ -41,6 +41,7 @@ struct CompileOptions {
                                        // empty: auto, or what memoryBudget asks for
   std::vector<std::string> unshard;    // zero 3: what is gathered once a step and kept: patterns
   std::string reduceDtype = "fp32";    // what gradients are sent as; or bf16, fp16
+  std::string layout = "elements";     // of buckets: ranks have elements wherever they fall; or whole matrices
   int64_t bucketBytes = 0;             // most bytes of parameters that are exchanged at once; 0: a block's
   int64_t overlapBytes = 0;            // by which earlier exchanges may raise the peak
   int64_t persistBelow = 0;            // elements below which a parameter is not shared out

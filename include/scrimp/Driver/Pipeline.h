@@ -50,6 +50,8 @@ struct TrainPipelineOptions : PassPipelineOptions<TrainPipelineOptions> {
       *this, "reduce-dtype", llvm::cl::desc("What gradients are sent as: fp32, bf16 or fp16"), llvm::cl::init("fp32")};
   Option<int64_t> overlapBytes{
       *this, "overlap-bytes", llvm::cl::desc("Bytes by which earlier exchanges may raise the peak"), llvm::cl::init(0)};
+  Option<std::string> bucketLayout{*this, "bucket-layout", llvm::cl::desc("elements, or whole matrices"),
+                                   llvm::cl::init("elements")};
   Option<int64_t> bucketBytes{*this, "bucket-bytes", llvm::cl::desc("Most bytes of a bucket; 0: a block's"),
                               llvm::cl::init(0)};
   Option<int64_t> persistBelow{*this, "persist-below", llvm::cl::desc("Elements of what is not shared out"),

@@ -300,6 +300,18 @@ TEST(Ranks, BucketsAndSmallParameters) {
   }
 }
 
+// Of four ranks the largest tensor is one's alone, and more ranks than tensors leave some with nothing.
+TEST(Ranks, WholeMatricesHaveOwners) {
+  Learned one = learn({});
+  for (int64_t world : {2, 4, 7})
+    for (std::string option : {"zero=1 layout=matrices", "zero=2 layout=matrices bucket-bytes=200"})
+      for (int64_t count : {1, 3}) {
+        SCOPED_TRACE(std::to_string(world) + " ranks, " + option);
+        expectNear(learn({.world = world, .optimizer = "kind=adamw no-decay=1d " + option, .microBatches = count}), one,
+                   1e-12);
+      }
+}
+
 // In 16 bits with f32 masters, and with states of 16 bits, which are rounded by chance: the bits do not depend on what
 // is shared out, nor on how it is laid out.
 TEST(Ranks, BitsDoNotDependOnTheStage) {
@@ -308,7 +320,8 @@ TEST(Ranks, BitsDoNotDependOnTheStage) {
       std::string optimizer = "kind=adamw states=" + states;
       Config config{.world = world, .optimizer = optimizer, .type = "f32", .precision = "to=bf16"};
       Learned replicated = learn(config);
-      for (std::string option : {"zero=1", "zero=2", "zero=3", "zero=3 bucket-bytes=64", "zero=1 block=h"}) {
+      for (std::string option :
+           {"zero=1", "zero=2", "zero=3", "zero=3 bucket-bytes=64", "zero=1 block=h", "zero=1 layout=matrices"}) {
         SCOPED_TRACE(states + ", " + std::to_string(world) + " ranks, " + option);
         config.optimizer = optimizer + " " + option;
         // The norm alone is added up in another order, and is only told.
