@@ -32,14 +32,14 @@ RankedTensorType mlir::scrimp::pieceType(RankedTensorType type, BatchPlacement s
 }
 
 std::optional<BatchCut> mlir::scrimp::cutOf(const DimensionRule &rule, const DimensionFactors &tensor,
-                                            BatchPlacement split, int64_t batch, bool ownStatistics) {
+                                            BatchPlacement split, int64_t batch, bool cutsStatistics) {
   int64_t outer = split.outer;
   for (unsigned number : tensor[split.dim]) {
     const Factor &factor = rule.factors[number];
     // The samples lie in this factor, behind `outer` of its indices, or the factor lies wholly outside of them.
     if (factor.size % (outer * batch) == 0) {
       bool fits = factor.kind == FactorKind::Split || (factor.kind == FactorKind::InOrder && outer == 1) ||
-                  (factor.kind == FactorKind::Statistics && ownStatistics);
+                  (factor.kind == FactorKind::Statistics && cutsStatistics);
       return fits ? std::optional(BatchCut{number, outer}) : std::nullopt;
     }
     if (outer % factor.size != 0)
@@ -62,8 +62,8 @@ std::optional<BatchPlacement> mlir::scrimp::splitBy(const DimensionRule &rule, c
   return std::nullopt;
 }
 
-BatchAnalysis::BatchAnalysis(func::FuncOp function, bool ownStatistics, Pieces pieces)
-    : function(function), ownStatistics(ownStatistics), pieces(pieces) {
+BatchAnalysis::BatchAnalysis(func::FuncOp function, Statistics statistics, Pieces pieces)
+    : function(function), statistics(statistics), pieces(pieces) {
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
     auto dim = function.getArgAttrOfType<IntegerAttr>(index, ScrimpDialect::kInput);
@@ -219,9 +219,9 @@ bool BatchAnalysis::visitPieces(Operation &op) {
       return ("dimension " + Twine(getPlacement(o.get()).dim) + " of " + name(o.get())).str();
     };
     const DimensionFactors &factors = rule.operands[operand.getOperandNumber()];
-    std::optional<BatchCut> own = cutOf(rule, factors, placement, batch, ownStatistics);
+    std::optional<BatchCut> own = cutOf(rule, factors, placement, batch, statistics != WholeStatistics);
     if (!own) {
-      bool couldOwn = cutOf(rule, factors, placement, batch, /*ownStatistics=*/true).has_value();
+      bool couldOwn = cutOf(rule, factors, placement, batch, /*cutsStatistics=*/true).has_value();
       return needsWhole(op,
                         "it needs " + where(operand) + ", where the batch is, as a whole" +
                             (couldOwn ? " (--batch-stats per-micro-batch gives each part statistics of its own)" : ""));
@@ -234,7 +234,9 @@ bool BatchAnalysis::visitPieces(Operation &op) {
   }
   cuts[&op] = *cut;
   bool givesStatistics = rule.givesStatistics && rule.factors[cut->factor].kind == FactorKind::Statistics;
-  BatchPlacement otherwise{givesStatistics ? BatchPlacement::Own : BatchPlacement::Partial};
+  BatchPlacement otherwise{!givesStatistics              ? BatchPlacement::Partial
+                           : statistics == OwnStatistics ? BatchPlacement::Own
+                                                         : BatchPlacement::Invariant};
   for (auto [result, factors] : llvm::zip(op.getResults(), rule.results))
     placements[result] = splitBy(rule, factors, *cut).value_or(otherwise);
   return true;

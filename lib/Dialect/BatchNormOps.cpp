@@ -87,7 +87,16 @@ static GraphExpr spreadChannels(GraphExpr vector, ArrayRef<int64_t> shape) {
   return vector.with(broadcastTo(*vector.builder, vector.loc, column, shape));
 }
 
-//===-- batch_norm -------------------------------------------------------------------------------------------------===//
+/// The sum over each channel.
+static Value sumChannels(OpBuilder &builder, Location loc, Value value) {
+  SmallVector<int64_t> dims{0};
+  for (int64_t dim = 2; dim < tensorType(value).getRank(); ++dim)
+    dims.push_back(dim);
+  return ReduceOp::create(builder, loc, ReduceKind::sum, value, dims);
+}
+
+//===-- batch_norm
+//-------------------------------------------------------------------------------------------------===//
 
 void BatchNormOp::build(OpBuilder &builder, OperationState &state, Value x, Value scale, Value bias, Value runningMean,
                         Value runningVar, double epsilon) {
@@ -114,8 +123,7 @@ LogicalResult BatchNormOp::eval(ArrayRef<const HostTensor *> operands, MutableAr
     mean /= count;
     forEachInChannel(shape, c, [&](int64_t i) { var += (in(0)[i] - mean) * (in(0)[i] - mean); });
     double rstd = 1 / std::sqrt(var / count + getEpsilon().convertToDouble());
-    forEachInChannel(shape, c,
-                     [&](int64_t i) { out(0)[i] = (in(0)[i] - mean) * (rstd * in(1)[c]) + in(2)[c]; });
+    forEachInChannel(shape, c, [&](int64_t i) { out(0)[i] = (in(0)[i] - mean) * (rstd * in(1)[c]) + in(2)[c]; });
     out(1)[c] = mean;
     out(2)[c] = rstd;
     out(3)[c] = var / (count - 1);
@@ -177,6 +185,24 @@ SmallVector<Value> BatchNormOp::buildEvaluation(OpBuilder &builder) {
   return {castToType(builder, loc, y.value, getY().getType()), getRunningMean(), rstd.value, getRunningVar()};
 }
 
+SmallVector<Value> BatchNormOp::buildSharedPiece(OpBuilder &builder, ValueRange operands, const SharedBatch &batch) {
+  Location loc = getLoc();
+  ArrayRef<int64_t> shape = shapeOf(operands[0]);
+  double count = static_cast<double>(channelSize(getX()));
+  auto expr = [&](Value value) { return GraphExpr(builder, loc, value); };
+  auto sumOf = [&](GraphExpr value) {
+    return expr(batch.addUp(sumChannels(builder, loc, batch.clearEmptyPlaces(value.value))));
+  };
+  GraphExpr x = expr(castToCompute(builder, loc, operands[0]));
+  GraphExpr mean = sumOf(x) / count;
+  GraphExpr deviation = x - spreadChannels(mean, shape);
+  GraphExpr squares = sumOf(deviation * deviation);
+  GraphExpr rstd = 1.0 / sqrt(squares / count + getEpsilon().convertToDouble());
+  GraphExpr y = deviation * spreadChannels(rstd * expr(operands[1]), shape) + spreadChannels(expr(operands[2]), shape);
+  return {castToType(builder, loc, y.value, operands[0].getType()), mean.value, rstd.value,
+          (squares / (count - 1)).value};
+}
+
 int64_t BatchNormOp::getNumUnits() { return shapeOf(getX())[1]; }
 
 bool BatchNormOp::mayOverwrite(unsigned operand, unsigned result) {
@@ -193,8 +219,8 @@ void BatchNormOp::emitUnit(OpBuilder &builder, Location loc, Value c, LoadFn loa
   double count = static_cast<double>(channelSize(getX()));
 
   ScalarExpr sum = expr(builder, emitChannelSums(builder, loc, shape, c, 1, type, [&](OpBuilder &b, ValueRange index) {
-                                   return SmallVector<Value>{element(b, index).value};
-                                 })[0]);
+                          return SmallVector<Value>{element(b, index).value};
+                        })[0]);
   ScalarExpr mean = sum / count;
   ScalarExpr squares =
       expr(builder, emitChannelSums(builder, loc, shape, c, 1, type, [&](OpBuilder &b, ValueRange index) {
@@ -212,7 +238,8 @@ void BatchNormOp::emitUnit(OpBuilder &builder, Location loc, Value c, LoadFn loa
   store(builder, 3, c, (squares / (count - 1)).value);
 }
 
-//===-- batch_norm_grad --------------------------------------------------------------------------------------------===//
+//===-- batch_norm_grad
+//--------------------------------------------------------------------------------------------===//
 
 void BatchNormGradOp::build(OpBuilder &builder, OperationState &state, Value dy, Value x, Value scale, Value mean,
                             Value rstd) {
@@ -238,13 +265,37 @@ LogicalResult BatchNormGradOp::eval(ArrayRef<const HostTensor *> operands, Mutab
       dScale += dy[i] * ((x[i] - mean[c]) * rstd[c]);
     });
     forEachInChannel(shape, c, [&](int64_t i) {
-      results[0].floats()[i] = (dy[i] - dBias / count - (x[i] - mean[c]) * rstd[c] * (dScale / count)) *
-                               (scale[c] * rstd[c]);
+      results[0].floats()[i] =
+          (dy[i] - dBias / count - (x[i] - mean[c]) * rstd[c] * (dScale / count)) * (scale[c] * rstd[c]);
     });
     results[1].floats()[c] = dScale;
     results[2].floats()[c] = dBias;
   }
   return success();
+}
+
+SmallVector<Value> BatchNormGradOp::buildSharedPiece(OpBuilder &builder, ValueRange operands,
+                                                     const SharedBatch &batch) {
+  Location loc = getLoc();
+  ArrayRef<int64_t> shape = shapeOf(operands[1]);
+  int64_t channels = shape[1];
+  double count = static_cast<double>(channelSize(getX()));
+  auto expr = [&](Value value) { return GraphExpr(builder, loc, castToCompute(builder, loc, value)); };
+  auto sumOf = [&](GraphExpr value) { return sumChannels(builder, loc, batch.clearEmptyPlaces(value.value)); };
+  GraphExpr dy = expr(operands[0]), scale = expr(operands[2]), rstd = expr(operands[4]);
+  GraphExpr h = (expr(operands[1]) - spreadChannels(expr(operands[3]), shape)) * spreadChannels(rstd, shape);
+  Value dScale = sumOf(dy * h), dBias = sumOf(dy);
+  // Both sums are exchanged at once.
+  RankedTensorType type = tensorType(dScale);
+  Value all =
+      batch.addUp(ConcatOp::create(builder, loc, type.clone({2 * channels}), ValueRange{dScale, dBias}, /*dim=*/0));
+  auto mean = [&](int64_t begin) {
+    return expr(SliceOp::create(builder, loc, type, all, ArrayRef<int64_t>{begin}, ArrayRef<int64_t>{1})) / count;
+  };
+  GraphExpr dx = (dy - spreadChannels(mean(channels), shape) - h * spreadChannels(mean(0), shape)) *
+                 spreadChannels(scale * rstd, shape);
+  Value result = batch.clearEmptyPlaces(dx.value);
+  return {castToType(builder, loc, result, operands[1].getType()), dScale, dBias};
 }
 
 int64_t BatchNormGradOp::getNumUnits() { return shapeOf(getX())[1]; }
@@ -265,16 +316,14 @@ void BatchNormGradOp::emitUnit(OpBuilder &builder, Location loc, Value c, LoadFn
     return (loadCompute(b, loc, load, 1, index) - in(b, mean)) * in(b, rstd);
   };
   double count = static_cast<double>(channelSize(getX()));
-  SmallVector<Value> sums =
-      emitChannelSums(builder, loc, shape, c, 2, type, [&](OpBuilder &b, ValueRange index) {
-        ScalarExpr dy = dyAt(b, index);
-        return SmallVector<Value>{(dy * normalised(b, index)).value, dy.value};
-      });
+  SmallVector<Value> sums = emitChannelSums(builder, loc, shape, c, 2, type, [&](OpBuilder &b, ValueRange index) {
+    ScalarExpr dy = dyAt(b, index);
+    return SmallVector<Value>{(dy * normalised(b, index)).value, dy.value};
+  });
   ScalarExpr dScale(builder, loc, sums[0]), dBias(builder, loc, sums[1]);
   ScalarExpr meanScale = dScale / count, meanBias = dBias / count, factor = scale * rstd;
   emitForChannel(builder, loc, shape, c, [&](OpBuilder &b, ValueRange index) {
-    ScalarExpr dx =
-        (dyAt(b, index) - in(b, meanBias) - normalised(b, index) * in(b, meanScale)) * in(b, factor);
+    ScalarExpr dx = (dyAt(b, index) - in(b, meanBias) - normalised(b, index) * in(b, meanScale)) * in(b, factor);
     store(b, 0, index, emitConvert(b, loc, dx.value, xType));
   });
   store(builder, 1, c, dScale.value);

@@ -222,6 +222,26 @@ private:
                            ArrayRef<int64_t>{0, 0}, ArrayRef<int64_t>{1, 1});
   }
 
+  /// The rank's samples, along dimension 0, with 0 in the last place where that is empty.
+  Value clearEmptyPlaces(Value value) {
+    if (!full)
+      return value;
+    Location loc = value.getLoc();
+    ArrayRef<int64_t> shape = shapeOf(value);
+    auto counts = RankedTensorType::get({samples}, builder.getI64Type());
+    GraphExpr place(builder, loc, IotaOp::create(builder, loc, counts, 0, APFloat(0.0), APFloat(1.0)));
+    GraphExpr number = place.with(broadcastTo(builder, loc, rank, {samples}));
+    // Behind the first ranks, the last place is one too many.
+    GraphExpr isLast = eq(place, static_cast<double>(samples - 1));
+    GraphExpr last =
+        select(isLast, like(number, static_cast<double>(full - 1)), like(number, static_cast<double>(world)));
+    SmallVector<int64_t> column(shape.size(), 1);
+    column[0] = samples;
+    Value holds = reshapeTo(builder, loc, le(number, last).value, column);
+    holds = broadcastTo(builder, loc, holds, shape);
+    return SelectOp::create(builder, loc, holds, value, splatConstant(builder, loc, tensorType(value), 0));
+  }
+
   /// The rank's samples of what all ranks have whole.
   Value slice(Value whole, BatchPlacement split) {
     RankedTensorType type = tensorType(whole);
@@ -255,6 +275,10 @@ private:
       std::optional<BatchPlacement> where = splitBy(rule, factors, cut);
       types.push_back(where ? pieceType(tensorType(result), *where, analysis.getBatch(), samples) : tensorType(result));
     }
+    if (rule.factors[cut.factor].kind == FactorKind::Statistics && analysis.sharesStatistics())
+      return split.buildSharedPiece(builder, operands,
+                                    {[&](Value value) { return clearEmptyPlaces(value); },
+                                     [&](Value value) { return addUp(value, value.getLoc()); }});
     int64_t perSample = rule.factors[cut.factor].size / (cut.outer * analysis.getBatch());
     return split.buildPiece(builder, operands, types, {cut.factor, perSample, begin});
   }
@@ -331,7 +355,11 @@ struct Partition : scrimp::impl::PartitionBase<Partition> {
   LogicalResult partition(func::FuncOp function) {
     if (!llvm::hasSingleElement(function.getBody()))
       return function.emitError() << "must have one block, found " << function.getBody().getBlocks().size();
-    BatchAnalysis analysis(function, /*ownStatistics=*/batchStats == "per-rank", BatchAnalysis::InSpace);
+    BatchAnalysis analysis(function,
+                           batchStats == "per-rank" ? BatchAnalysis::OwnStatistics
+                           : batchStats == "global" ? BatchAnalysis::SharedStatistics
+                                                    : BatchAnalysis::WholeStatistics,
+                           BatchAnalysis::InSpace);
     int64_t batch = analysis.getBatch();
     if (!batch)
       return function.emitError() << "has no input with a batch dimension, so nothing to share out to "
@@ -365,7 +393,7 @@ struct Partition : scrimp::impl::PartitionBase<Partition> {
     for (auto [operand, factors] : llvm::zip(op.getOperands(), rule.operands)) {
       BatchPlacement placement = analysis.getPlacement(operand);
       if (placement.kind == BatchPlacement::Split && !cutOf(rule, factors, placement, analysis.getBatch()) &&
-          cutOf(rule, factors, placement, analysis.getBatch(), /*ownStatistics=*/true))
+          cutOf(rule, factors, placement, analysis.getBatch(), /*cutsStatistics=*/true))
         return true;
     }
     return false;

@@ -159,7 +159,8 @@ struct SplitBatch : scrimp::impl::SplitBatchBase<SplitBatch> {
       return function.emitError() << "batch-stats is '" << batchStats << "'; there are whole and per-micro-batch";
     if (accumulate != "f32" && accumulate != "bf16")
       return function.emitError() << "accumulate is '" << accumulate << "'; there are f32 and bf16";
-    BatchAnalysis analysis(function, /*ownStatistics=*/batchStats == "per-micro-batch");
+    BatchAnalysis analysis(function, batchStats == "per-micro-batch" ? BatchAnalysis::OwnStatistics
+                                                                     : BatchAnalysis::WholeStatistics);
     FailureOr<int64_t> count = countPieces(function, analysis.getBatch());
     if (failed(count))
       return failure();

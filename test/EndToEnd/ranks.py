@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import sys
 
 import numpy as np
@@ -128,6 +129,11 @@ def statistics(folder):
     common = (*dims, "--precision", "fp64")
     one = learn(folder, "one", source, data, *common, steps=2)
     same_steps(learn(folder, "all", source, data, *common, "--zero", 1, "--batch-stats", "global", world=2, steps=2), one, "statistics of all")
+    # Sums are exchanged, four numbers a channel forward and backward, and the images that these are of are not.
+    report = folder / "plan.json"
+    run(["scrimp-plan", source, *common, "--world", 2, "--batch-stats", "global", "--zero", 1, "--quiet", "--report", report])
+    traffic = {t["collective"]: t["bytes"] for t in json.loads(report.read_text())["communication"]}
+    check(traffic["all_reduce"] * 100 < traffic["reduce_scatter"], f"{traffic}")
     own = learn(folder, "own", source, data, *common, "--batch-stats", "per-rank", world=2, steps=2)
     check(abs(own[0]["loss"] - one[0]["loss"]) > 1e-6, "statistics of each rank are those of all")
     refused = compile_model(source, folder / "none", *common, "--world", 2, ok=False).stderr
@@ -185,6 +191,14 @@ def choices(folder):
             run(["scrimp-checkpoint", "diff", folder / "plain.saved", folder / "other.saved"])
 
 
+def plan_of(model, *flags):
+    """(bytes of the arena, bytes by segment) as scrimp-plan tells them: a report would plan the model six times more."""
+    text = run(["scrimp-plan", model, *flags]).stdout
+    units = {"KiB": 2**10, "MiB": 2**20}
+    segments = {name: float(size) * units[unit] for name, size, unit in re.findall(r"^  (\w+) +([0-9.]+) (KiB|MiB)$", text, re.MULTILINE)}
+    return int(re.search(r"^arena +(\d+) bytes", text, re.MULTILINE)[1]), segments
+
+
 def planned(folder):
     """Shapes of 7.5B and 175B parameters, planned without weights: what each stage keeps, by the formulae of ZeRO
     (arXiv:1910.02054), and a peak that neither a higher stage nor more ranks raise."""
@@ -196,13 +210,9 @@ def planned(folder):
         for world in worlds:
             peaks = []
             for stage in (0, 1, 2, 3):
-                report = folder / "plan.json"
-                run(
-                    ["scrimp-plan", folder / "model.onnx", "--data", "x", "--quiet", "--precision", "bf16", "--remat", "full"]
-                    + ["--world", world, "--zero", stage, "--report", report]
-                )
-                plan = json.loads(report.read_text())
-                state = plan["segments"]["parameters"] + plan["segments"]["optimizer_state"]
+                flags = ("--data", "x", "--precision", "bf16", "--remat", "full", "--world", world, "--zero", stage)
+                peak, segments = plan_of(folder / "model.onnx", *flags)
+                state = segments["parameters"] + segments["optimizer_state"]
                 # Of the 16 bytes an element, 4 are 16-bit copies and gradients, which are freed early here. Biases and
                 # norms, which are read in fp32, are whole before stage 3.
                 bound = 12 if stage == 0 else 12 / world + (4 * 13 / 12 / width if stage < 3 else 0)
@@ -210,7 +220,7 @@ def planned(folder):
                     state <= 1.01 * bound * elements,
                     f"{name}, {world} ranks, stage {stage}: {state / elements:.3f} bytes an element, {bound:.3f} expected",
                 )
-                peaks.append(plan["peak_bytes"])
+                peaks.append(peak)
             check(peaks == sorted(peaks, reverse=True), f"{name}, {world} ranks: peaks by stage {peaks}")
             if before:
                 check(all(a >= b for a, b in zip(before, peaks)), f"{name}: {peaks} on {world} ranks, {before} on fewer")
@@ -221,11 +231,8 @@ def planned(folder):
             if world == 64:
                 (folder / "short.onnx").write_bytes(gpt(layers, 2 * world, 64, width, heads))
                 for stage, bytes_of in enumerate((18, 6 + 12 / world, 2 + 16 / world, 18 / world)):
-                    run(
-                        ["scrimp-plan", folder / "short.onnx", "--data", "x", "--quiet", "--precision", "bf16", "--micro-batches", 2]
-                        + ["--world", world, "--zero", stage, "--report", report]
-                    )
-                    peak, states = json.loads(report.read_text())["peak_bytes"], bytes_of * elements
+                    flags = ("--data", "x", "--precision", "bf16", "--micro-batches", 2, "--world", world, "--zero", stage)
+                    (peak, _), states = plan_of(folder / "short.onnx", *flags), bytes_of * elements
                     check(peak <= 1.01 * states + 8 * 12 * width * width, f"stage {stage}: {peak} bytes, states are {states}")
                     check(stage == 3 or peak >= 0.99 * states, f"stage {stage}: {peak} bytes, states are {states}")
             told.append(f"{name} on {world}: {', '.join(f'{p / 1e9:.1f}' for p in peaks)} GB")
@@ -235,15 +242,19 @@ def planned(folder):
 def peaks(folder):
     """Neither a higher stage nor more ranks raise the peak of a rank: batch and ranks grow together, so that a rank's share of
     the samples stays the same."""
-    for name, flags in (("mlp", ()), ("gpt2", ("--precision", "bf16", "--micro-batches", 2)), ("bert", ("--remat", "full")), ("llama", ())):
+    for name, flags in (
+        ("mlp", ()),
+        ("gpt2", ("--precision", "bf16", "--micro-batches", 2)),
+        ("bert", ("--remat", "full")),
+        ("llama", ()),
+        ("resnet18", ("--batch-stats", "global")),
+    ):
         before = None
         for world in (2, 4, 8):
             source, dims = model_source(name, 4 * world)
             found = []
             for stage in (0, 1, 2, 3):
-                report = folder / "plan.json"
-                run(["scrimp-plan", source, *dims, "--quiet", "--world", world, "--zero", stage, *flags, "--report", report])
-                found.append(json.loads(report.read_text())["peak_bytes"])
+                found.append(plan_of(source, *dims, "--world", world, "--zero", stage, *flags)[0])
             # Buckets are padded to 256 bytes a rank, of parameters, two states and gradients.
             padding = 4 * 256 * world * 16
             check(all(b <= a + padding for a, b in zip(found, found[1:])), f"{name}, {world} ranks: peaks by stage {found}")
@@ -299,6 +310,8 @@ def checkpoints(folder):
     worlds = {"one": (1, 0), "stage1": (3, 1), "stage2": (2, 2), "stage3": (4, 3)}
     for who, (world, stage) in worlds.items():
         zero = ("--world", world, "--zero", stage, "--persist-below", 16) if world > 1 else ()
+        if who == "stage1":
+            zero += ("--bucket-layout", "matrices")
         compile_model(source, folder / who, *dims, "--precision", "fp64", *zero)
 
     def go(who, name, *more):

@@ -5,9 +5,15 @@
 // RUN: not scrimp-opt "--scrimp-partition=world=3 batch-stats=global" %s 2>&1 | FileCheck %s --check-prefix=DIVIDE
 // RUN: not scrimp-opt --scrimp-partition=world=0 %s 2>&1 | FileCheck %s --check-prefix=NONE
 
-// GLOBAL: scrimp.all_gather
-// GLOBAL: scrimp.batch_norm {{.*}}tensor<4x3x5xf32>
-// GLOBAL: scrimp.gather
+// Sums over a rank's 2 samples are added up; the mean is that of all 4 x 5 elements of a channel, and so is the mean square.
+// GLOBAL-NOT: scrimp.all_gather
+// GLOBAL:     %[[PART:.*]] = scrimp.reduce sum, %{{.*}} [0, 2] : tensor<2x3x5xf32> -> tensor<3xf32>
+// GLOBAL:     %[[START:.*]] = scrimp.all_reduce sum, %[[PART]] world 2 per_step : tensor<3xf32>
+// GLOBAL:     %[[SUM:.*]] = scrimp.wait %[[START]]
+// GLOBAL:     %[[MEAN:.*]] = scrimp.div %[[SUM]], %{{.*}} : tensor<3xf32>
+// GLOBAL:     scrimp.all_reduce sum, %{{.*}} world 2 per_step : tensor<3xf32>
+// GLOBAL:     scrimp.reduce sum, %{{.*}} [0, 1, 2] : tensor<2x3x5xf32> -> tensor<f32>
+// GLOBAL:     return %{{.*}}, %[[MEAN]]
 
 // OWN:     scrimp.batch_norm {{.*}}tensor<2x3x5xf32>
 // OWN:     scrimp.collective_broadcast %{{.*}} root 0 world 2 : tensor<3xf32>

@@ -38,10 +38,10 @@ struct BatchCut {
 /// The type of a piece of `samples` of the `batch` samples of a split value.
 RankedTensorType pieceType(RankedTensorType type, BatchPlacement split, int64_t batch, int64_t samples);
 
-/// The cut that gives pieces of a tensor split so. None if the tensor cannot be cut there. `ownStatistics`: pieces may
-/// have statistics of their own.
+/// The cut that gives pieces of a tensor split so. None if the tensor cannot be cut there. `cutsStatistics`: what takes
+/// statistics may be cut too.
 std::optional<BatchCut> cutOf(const DimensionRule &rule, const DimensionFactors &tensor, BatchPlacement split,
-                              int64_t batch, bool ownStatistics = false);
+                              int64_t batch, bool cutsStatistics = false);
 
 /// Where the samples are in a tensor of an op that is cut so. None if the tensor lacks the factor.
 std::optional<BatchPlacement> splitBy(const DimensionRule &rule, const DimensionFactors &tensor, BatchCut cut);
@@ -53,8 +53,8 @@ std::optional<BatchPlacement> splitBy(const DimensionRule &rule, const Dimension
 /// A region of a graph can be split alike, along any dimension of what it reads: then `batch` counts what is split
 /// there (tokens, say), nothing in it is computed whole, and what lies outside has no placement.
 ///
-/// With `ownStatistics` batch normalisation works on pieces, each by its own statistics; running statistics then move
-/// at every piece.
+/// With OwnStatistics batch normalisation works on pieces, each by its own statistics; running statistics then move at
+/// every piece. With SharedStatistics it works on pieces too, and statistics are the same to all.
 ///
 /// Pieces in time follow each other; those in space (ranks) are there at once and can exchange what they have. There
 /// nothing but statistics is a problem: an op that needs all samples is whole, and a sum that samples need is too,
@@ -62,7 +62,9 @@ std::optional<BatchPlacement> splitBy(const DimensionRule &rule, const Dimension
 class BatchAnalysis {
 public:
   enum Pieces { InTime, InSpace };
-  explicit BatchAnalysis(func::FuncOp function, bool ownStatistics = false, Pieces pieces = InTime);
+  /// Of what batch normalisation takes statistics: of all samples at once, of each piece, or of sums that pieces share.
+  enum Statistics { WholeStatistics, OwnStatistics, SharedStatistics };
+  explicit BatchAnalysis(func::FuncOp function, Statistics statistics = WholeStatistics, Pieces pieces = InTime);
   /// Of `region`, ops of one block in their order. `seed` is what it reads split first; whatever else it reads that
   /// some op needs split alike, and that `mayBeSplit`, is a seed too.
   BatchAnalysis(ArrayRef<Operation *> region, Value seed, BatchPlacement placement, int64_t batch,
@@ -73,6 +75,7 @@ public:
   BatchPlacement getPlacement(Value value) const { return placements.lookup(value); }
   /// Whether the op is computed once, from the whole batch, although its operands may be split.
   bool isWhole(Operation *op) const { return whole.contains(op); }
+  bool sharesStatistics() const { return statistics == SharedStatistics; }
   /// The cut of an op that works on pieces, none for other ops.
   std::optional<BatchCut> getCut(Operation *op) const;
   /// How an op would be cut that is whole only because it makes a sum that pieces need.
@@ -97,7 +100,7 @@ private:
 
   func::FuncOp function; ///< null: a region
   SmallVector<Operation *> ops;
-  bool ownStatistics = false;
+  Statistics statistics = WholeStatistics;
   Pieces pieces = InTime;
   int64_t batch = 0;
   llvm::DenseSet<Value> trained; ///< depends on a trainable parameter

@@ -152,7 +152,8 @@ def Scrimp_AvgPool2dGradOp : Scrimp_AvgPool2dBase<"avg_pool2d_grad"> {
 //===-- Batch normalisation ----------------------------------------------------------------------------------------===//
 
 def Scrimp_BatchNormOp : Scrimp_RowsOp<"batch_norm", [Scrimp_Differentiable,
-    DeclareOpInterfaceMethods<TrainModeOp>], ["mayOverwrite"], precision = Scrimp_Precision> {
+    DeclareOpInterfaceMethods<TrainModeOp>], ["mayOverwrite"], ["getDimensionRule", "buildSharedPiece"],
+    Scrimp_Precision> {
   let summary = "Batch normalisation with the statistics of the batch (arXiv:1502.03167)";
   let description = [{
     Over x[N, C, ...], for each channel of n elements: mean; v, the mean squared deviation from it (two passes);
@@ -174,7 +175,8 @@ def Scrimp_BatchNormOp : Scrimp_RowsOp<"batch_norm", [Scrimp_Differentiable,
   let extraClassDefinition = rowsDefinition;
 }
 
-def Scrimp_BatchNormGradOp : Scrimp_RowsOp<"batch_norm_grad", [], ["mayOverwrite"], precision = Scrimp_Precision> {
+def Scrimp_BatchNormGradOp : Scrimp_RowsOp<"batch_norm_grad", [], ["mayOverwrite"],
+                                           ["getDimensionRule", "buildSharedPiece"], Scrimp_Precision> {
   let summary = "The gradients of batch_norm's x, scale and bias from that of y";
   let description = [{
     With n elements a channel and h = (x - mean) * rstd: dbias = sum dy, dscale = sum dy * h,

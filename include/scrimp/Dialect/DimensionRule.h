@@ -4,6 +4,7 @@
 #define SCRIMP_DIALECT_DIMENSIONRULE_H
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace mlir::scrimp {
 
@@ -46,6 +47,14 @@ struct BatchPiece {
   unsigned factor;   ///< the one whose indices it takes some of
   int64_t perSample; ///< how many indices of it make one sample, where samples follow each other
   Value begin;       ///< the first sample (an i64 of rank 0)
+};
+
+/// How pieces of a batch that are there at once make statistics of all of it.
+struct SharedBatch {
+  /// The value, samples along dimension 0, with 0 in places that no sample has.
+  llvm::function_ref<Value(Value)> clearEmptyPlaces;
+  /// The sum over the pieces.
+  llvm::function_ref<Value(Value)> addUp;
 };
 
 /// The index of the piece's factor at which it begins, an i64 of rank 0.

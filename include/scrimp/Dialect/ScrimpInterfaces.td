@@ -176,7 +176,14 @@ def BatchSplitOp : OpInterface<"BatchSplitOp"> {
     }], "::llvm::SmallVector<::mlir::Value>", "buildPiece",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands, "::mlir::TypeRange":$types,
            "const ::mlir::scrimp::BatchPiece &":$piece), "",
-      [{ return ::mlir::scrimp::cloneForPiece($_op, builder, operands, types); }]>
+      [{ return ::mlir::scrimp::cloneForPiece($_op, builder, operands, types); }]>,
+    InterfaceMethod<[{
+      Builds an op that takes statistics (FactorKind::Statistics) for a piece, from the statistics of all pieces, which are
+      there at once: `operands` are those of the piece. Results with samples are the piece's; the others are the
+      statistics, or what the piece adds to a sum (DimensionRule::givesStatistics).
+    }], "::llvm::SmallVector<::mlir::Value>", "buildSharedPiece",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands, "const ::mlir::scrimp::SharedBatch &":$batch),
+      "", [{ llvm_unreachable("takes no statistics"); }]>
   ];
 }
 

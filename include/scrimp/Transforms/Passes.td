@@ -154,7 +154,9 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
     the f32 ones too. In stage 3 parameters are parts, frozen ones too, gathered where they are read: for
     each use anew, but those of blocks that `unshard` names once, and kept until their last reader. Stages 1 and 2 differ in
     `sync` alone: per-step sums gradients of micro-batches first, per-micro-batch each part in a part's bytes. Parameters of
-    fewer than `persist-below` elements stay whole. Of a part no rank alone checks whether it is finite: the sum is.
+    fewer than `persist-below` elements stay whole. With `layout=matrices`, for rules that need a whole matrix, no tensor lies in the
+    parts of two ranks: buckets are then of the whole model, tensors go to the rank that has least, and each part is as large as
+    the largest. Of a part no rank alone checks whether it is finite: the sum is.
 
     Requires: @train from scrimp-autodiff (results with scrimp.gradient).
     Ensures: no scrimp.gradient is left; results are outputs, then updates of states and buckets; no op reads a piece of
@@ -170,6 +172,7 @@ def Optimizer : Pass<"scrimp-optimizer", "::mlir::ModuleOp"> {
     Option<"sync", "sync", "std::string", [{"auto"}], "add gradients up per-step or per-micro-batch (auto: from stage 2 on)">,
     Option<"reduceDtype", "reduce-dtype", "std::string", [{""}], "what f32 gradients are sent as: f32, bf16 or f16">,
     ListOption<"unshard", "unshard", "std::string", "stage 3: blocks whose gathered parameters are kept from the first reader to the last: patterns">,
+    Option<"layout", "layout", "std::string", [{"elements"}], "what a rank's part of a bucket is: elements, or whole matrices">,
     Option<"bucketBytes", "bucket-bytes", "int64_t", "0", "the most bytes of a bucket of several parameters; 0: any">,
     Option<"persistBelow", "persist-below", "int64_t", "0", "elements below which a parameter is not shared out">,
     Option<"kind", "kind", "std::string", [{"adamw"}], "sgd, adam or adamw">,
@@ -197,7 +200,7 @@ def Partition : Pass<"scrimp-partition", "::mlir::ModuleOp"> {
     to them: scrimp-optimizer adds them up in buckets.
 
     Random ops draw by the global index of a sample, so masks are those of one process. Batch normalisation needs
-    `batch-stats`: with `global` it takes the statistics of all ranks; with `per-rank` each rank has its own, and running
+    `batch-stats`: with `global` ranks add up its sums, forward and backward (BatchSplitOp, buildSharedPiece); with `per-rank` each rank has its own, and running
     statistics are those of rank 0: what is learned is another thing then.
 
     Requires: @train from scrimp-autodiff; before scrimp-optimizer. With one rank nothing changes.
