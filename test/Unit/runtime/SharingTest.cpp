@@ -1,18 +1,13 @@
 // Tensors that ranks share out: first values and checkpoints are the same whatever the number of ranks and whatever is
 // shared out, and what is on disk is whole whoever dies.
-#include "../../../runtime/lib/common/Ranks.h"
 #include "Commands.h"
-#include "TestProgram.h"
-#include "scrimp/runtime/Checkpoint.h"
-#include "scrimp/runtime/TensorPart.h"
-#include "scrimp/runtime/Weights.h"
+#include "SharedWorld.h"
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
 using namespace scrimp::runtime;
@@ -21,199 +16,6 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 namespace {
-
-/// What ranks share out, as the stages of ZeRO do.
-enum Stage { nothing, states, everything };
-
-/// Parameters, one of them tied, with a state of each, in two buckets that are laid out as the compiler does it: gaps
-/// between tensors, the whole a multiple of the number of ranks. Beside them what is never shared out.
-class World {
-public:
-  World(int ranks, Stage stage, const std::string &folder, DType real = DType::f32)
-      : ranks(ranks), stage(stage), real(real) {
-    table.program_version = programVersion;
-    table.model = "shared";
-    table.optimizer = "adamw";
-    table.alignment = 64;
-    table.batch = ranks;
-    table.workers = 1;
-    table.world = static_cast<uint32_t>(ranks);
-    for (bool isState : {false, true}) {
-      std::string end = isState ? ".exp_avg" : "";
-      bool isShared = ranks > 1 && stage >= (isState ? states : everything);
-      TensorRole role = isState ? TensorRole::optimizer_state : TensorRole::parameter;
-      InitKind drawn = isState ? InitKind::zeros : InitKind::normal;
-      bucket({{"w" + end, {3, 5}, 0, drawn},
-              {"b" + end, {7}, 16, isState ? drawn : InitKind::uniform},
-              {"stored" + end, {2, 3, 2}, 24, isState ? drawn : InitKind::file},
-              {"none" + end, {0, 4}, 36, drawn}},
-             40, role, real, isShared);
-      bucket({{"wide" + end, {9}, 0, drawn}}, 9, role, DType::f64, isShared);
-    }
-    table.tensors[0]->aliases = {"tied.w"};
-    add("small", {3}, TensorRole::frozen_parameter, real, 0, 0).init = InitKind::ones;
-    add("steps", {}, TensorRole::buffer, DType::i64, 0, 0);
-    auto train = std::make_unique<GraphT>();
-    train->name = "train";
-    train->outputs.push_back(std::make_unique<OutputT>());
-    train->outputs[0]->name = "loss";
-    train->outputs[0]->offset = place(4);
-    table.graphs.push_back(std::move(train));
-    table.arena_bytes = (table.arena_bytes + 63) / 64 * 64;
-    auto carriedBuffer = std::make_unique<CarriedT>();
-    carriedBuffer->name = "mask";
-    carriedBuffer->dtype = "I16";
-    carriedBuffer->shape = {2};
-    carriedBuffer->bytes = 4;
-    carriedBuffer->weights_offset = 12 * static_cast<uint64_t>(elementBytes(real));
-    table.weights_bytes = carriedBuffer->weights_offset + 4;
-    table.carried.push_back(std::move(carriedBuffer));
-    weightsPath = folder + "/weights";
-    std::string trailer(table.weights_bytes, '\1');
-    for (int64_t i = 0; i < 12; ++i)
-      storeElement(real, trailer.data(), i, static_cast<double>(i) + 0.5);
-    writeBytes(weightsPath,
-               "executable" + trailer + "SCRIMPW1" + std::string(reinterpret_cast<char *>(&table.weights_bytes), 8));
-
-    flatbuffers::FlatBufferBuilder builder;
-    builder.Finish(Program::Pack(builder, &table), ProgramIdentifier());
-    packed.resize((builder.GetSize() + 7) / 8);
-    memcpy(packed.data(), builder.GetBufferPointer(), builder.GetSize());
-    ProgramImage image{reinterpret_cast<const unsigned char *>(packed.data()), builder.GetSize(), nullptr, 0};
-    Result<const Program *> verified = verifyProgram(image);
-    EXPECT_FALSE(verified.failed()) << verified.status().message();
-    program = *verified;
-    arenas.assign(static_cast<size_t>(ranks), std::vector<char>(table.arena_bytes));
-    for (int rank = 0; rank < ranks; ++rank)
-      carried.push_back(*CarriedTensors::inTrailer(program, weightsPath.c_str()));
-  }
-
-  /// Does it on a thread for each rank; the messages of those that failed, by rank.
-  template <typename Body> std::vector<std::string> onAll(Body body) {
-    ThreadWorld world(ranks);
-    std::vector<std::string> failures(static_cast<size_t>(ranks));
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks; ++rank)
-      threads.emplace_back([&, rank] {
-        std::unique_ptr<Communicator> communicator = world.communicator(rank);
-        Ranks together(*communicator);
-        failures[static_cast<size_t>(rank)] = body(rank, arenas[static_cast<size_t>(rank)].data(), together).message();
-      });
-    for (std::thread &thread : threads)
-      thread.join();
-    return failures;
-  }
-  std::vector<std::string> allWell() const { return std::vector<std::string>(static_cast<size_t>(ranks)); }
-
-  std::vector<std::string> save(const std::string &folder, int64_t step = 1, int64_t keep = 0) {
-    RunState state;
-    state.step = step;
-    return onAll([&](int rank, char *arena, Ranks &together) {
-      return saveCheckpoint(program, arena, carried[static_cast<size_t>(rank)], state, folder, keep, together);
-    });
-  }
-  std::vector<std::string> load(const std::string &path) {
-    return onAll([&](int rank, char *arena, Ranks &) {
-      Result<CheckpointOnDisk> found = openCheckpoint(path);
-      return found.failed() ? found.status()
-                            : loadCheckpoint(program, *found, rank, arena, carried[static_cast<size_t>(rank)]);
-    });
-  }
-  std::vector<std::string> initialize(uint64_t seed) {
-    return onAll([&](int rank, char *arena, Ranks &) {
-      ThreadPool pool(1);
-      return initializeTensors(program, weightsPath.c_str(), InitialTensors::all, seed, rank, arena, pool);
-    });
-  }
-
-  /// The bytes of each tensor, put together from those of the ranks that have some; those that have all agree.
-  std::map<std::string, std::string> values() const {
-    std::map<std::string, std::string> values;
-    for (const Tensor *tensor : items(program->tensors())) {
-      int64_t each = elementBytes(tensor->dtype());
-      std::string bytes(static_cast<size_t>(byteCount(tensor)), '\0');
-      for (int rank = 0; rank < ranks; ++rank) {
-        TensorPart part = partOf(tensor, rank);
-        const char *data = arenas[static_cast<size_t>(rank)].data() + part.offset;
-        if (rank && !tensor->part_elements()) {
-          EXPECT_EQ(bytes.compare(0, bytes.size(), data, bytes.size()), 0) << tensor->name()->str() << rank;
-        }
-        bytes.replace(static_cast<size_t>(part.begin * each), static_cast<size_t>(part.count * each), data,
-                      static_cast<size_t>(part.count * each));
-      }
-      values[tensor->name()->str()] = bytes;
-    }
-    return values;
-  }
-  /// Gives all tensors values that depend on the number, their name and the element alone.
-  void fill(uint32_t number) {
-    for (const Tensor *tensor : items(program->tensors()))
-      for (int rank = 0; rank < ranks; ++rank) {
-        TensorPart part = partOf(tensor, rank);
-        for (int64_t i = 0; i < part.count; ++i)
-          storeElement(tensor->dtype(), arenas[static_cast<size_t>(rank)].data() + part.offset, i,
-                       number + 16 * static_cast<double>(part.begin + i) + tensor->name()->size());
-      }
-  }
-  void clear() {
-    for (std::vector<char> &arena : arenas)
-      std::fill(arena.begin(), arena.end(), '\xee');
-  }
-
-  int ranks;
-  Stage stage;
-  DType real;
-  const Program *program = nullptr;
-  std::vector<std::vector<char>> arenas;
-  std::vector<CarriedTensors> carried;
-  std::string weightsPath;
-
-private:
-  struct Member {
-    std::string name;
-    std::vector<int64_t> shape;
-    int64_t offset;
-    InitKind init;
-  };
-
-  uint64_t place(uint64_t bytes) {
-    uint64_t offset = (table.arena_bytes + 63) / 64 * 64;
-    table.arena_bytes = offset + bytes;
-    return offset;
-  }
-  TensorT &add(const std::string &name, std::vector<int64_t> shape, TensorRole role, DType dtype, uint64_t part,
-               uint64_t inBucket) {
-    uint64_t elements = 1;
-    for (int64_t extent : shape)
-      elements *= static_cast<uint64_t>(extent);
-    auto tensor = std::make_unique<TensorT>();
-    tensor->name = name;
-    tensor->shape = std::move(shape);
-    tensor->role = role;
-    tensor->dtype = dtype;
-    tensor->a = 0, tensor->b = 1;
-    tensor->part_elements = part;
-    tensor->bucket_offset = inBucket;
-    if (!part)
-      tensor->offset = place(elements * static_cast<uint64_t>(elementBytes(dtype)));
-    table.tensors.push_back(std::move(tensor));
-    return *table.tensors.back();
-  }
-  void bucket(std::vector<Member> members, int64_t elements, TensorRole role, DType dtype, bool isShared) {
-    auto part = static_cast<uint64_t>((elements + ranks - 1) / ranks);
-    uint64_t offset = isShared ? place(part * static_cast<uint64_t>(elementBytes(dtype))) : 0;
-    for (Member &member : members) {
-      TensorT &tensor = add(member.name, member.shape, role, dtype, isShared ? part : 0,
-                            isShared ? static_cast<uint64_t>(member.offset) : 0);
-      tensor.init = member.init;
-      if (isShared)
-        tensor.offset = offset;
-    }
-  }
-
-  ProgramT table;
-  std::vector<uint64_t> packed;
-};
 
 class SharedOut : public testing::Test {
 protected:
@@ -256,7 +58,7 @@ TEST_F(SharedOut, PartsMakeUpTheTensor) {
 }
 
 TEST_F(SharedOut, FirstValuesAreTheSameInEveryWorld) {
-  World one(1, nothing, folder);
+  SharedWorld one(1, nothing, folder);
   ASSERT_EQ(one.initialize(7), one.allWell());
   std::map<std::string, std::string> expected = one.values();
   EXPECT_NE(expected.at("w"), std::string(60, '\0'));
@@ -265,7 +67,7 @@ TEST_F(SharedOut, FirstValuesAreTheSameInEveryWorld) {
   EXPECT_EQ(stored, 11.5f);
   for (int ranks : {2, 3, 4, 9})
     for (Stage stage : stages) {
-      World world(ranks, stage, folder);
+      SharedWorld world(ranks, stage, folder);
       world.clear();
       ASSERT_EQ(world.initialize(7), world.allWell());
       EXPECT_EQ(world.values(), expected) << ranks << " " << stage;
@@ -276,13 +78,13 @@ TEST_F(SharedOut, FirstValuesAreTheSameInEveryWorld) {
 TEST_F(SharedOut, EveryWorldLoadsWhatAnyOtherSaved) {
   for (int savers : {1, 2, 3, 4})
     for (Stage saved : stages) {
-      World from(savers, saved, folder);
+      SharedWorld from(savers, saved, folder);
       from.fill(1);
       std::string path = folder + "/" + std::to_string(savers) + std::to_string(saved);
       ASSERT_EQ(from.save(path), from.allWell());
       for (int loaders : {1, 2, 3, 4})
         for (Stage loaded : stages) {
-          World to(loaders, loaded, folder);
+          SharedWorld to(loaders, loaded, folder);
           to.clear();
           ASSERT_EQ(to.load(path), to.allWell());
           EXPECT_EQ(to.values(), from.values()) << savers << saved << " " << loaders << loaded;
@@ -300,11 +102,11 @@ TEST_F(SharedOut, WhatIsWholeIsWrittenOnce) {
       {everything,
        {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "optimizer-00001-of-00002.safetensors",
         "optimizer-00002-of-00002.safetensors", "state.json"}}};
-  World one(1, nothing, folder);
+  SharedWorld one(1, nothing, folder);
   one.fill(3);
   ASSERT_EQ(one.save(folder + "/one"), one.allWell());
   for (Stage stage : stages) {
-    World two(2, stage, folder);
+    SharedWorld two(2, stage, folder);
     two.fill(3);
     std::string path = folder + "/two" + std::to_string(stage);
     ASSERT_EQ(two.save(path), two.allWell());
@@ -326,13 +128,13 @@ TEST_F(SharedOut, WhatIsWholeIsWrittenOnce) {
 }
 
 TEST_F(SharedOut, AnotherPrecisionConverts) {
-  World from(3, everything, folder);
+  SharedWorld from(3, everything, folder);
   from.fill(2);
   ASSERT_EQ(from.save(folder + "/c"), from.allWell());
   for (DType real : {DType::f64, DType::bf16}) {
-    World expected(1, nothing, folder, real);
+    SharedWorld expected(1, nothing, folder, real);
     expected.fill(2);
-    World to(2, everything, folder, real);
+    SharedWorld to(2, everything, folder, real);
     to.clear();
     ASSERT_EQ(to.load(folder + "/c"), to.allWell());
     EXPECT_EQ(to.values(), expected.values());
@@ -341,14 +143,14 @@ TEST_F(SharedOut, AnotherPrecisionConverts) {
 
 // A file, a checkpoint that any world has saved, or a folder of such: every rank reads what it holds.
 TEST_F(SharedOut, InitFromReadsTheRanksPart) {
-  auto initialize = [&](World &world, const std::string &path) {
+  auto initialize = [&](SharedWorld &world, const std::string &path) {
     return world.onAll([&](int rank, char *arena, Ranks &) {
       return initializeFrom(world.program, path, {}, rank, arena, world.carried[static_cast<size_t>(rank)]);
     });
   };
   for (int savers : {1, 3})
     for (Stage saved : {nothing, everything}) {
-      World from(savers, saved, folder);
+      SharedWorld from(savers, saved, folder);
       from.fill(5);
       std::string path = folder + "/c" + std::to_string(savers) + std::to_string(saved);
       ASSERT_EQ(from.save(path), from.allWell());
@@ -358,7 +160,7 @@ TEST_F(SharedOut, InitFromReadsTheRanksPart) {
         forms.push_back(path + "/step-000001/model.safetensors");
       for (int ranks : {1, 2, 3})
         for (const std::string &form : forms) {
-          World to(ranks, everything, folder);
+          SharedWorld to(ranks, everything, folder);
           to.clear();
           ASSERT_EQ(initialize(to, form), to.allWell());
           std::map<std::string, std::string> values = to.values();
@@ -368,12 +170,12 @@ TEST_F(SharedOut, InitFromReadsTheRanksPart) {
     }
 
   // As it comes from elsewhere: files without a state. The optimizer's are not looked at.
-  World to(2, everything, folder);
+  SharedWorld to(2, everything, folder);
   fs::create_directory(folder + "/hub");
   fs::copy(folder + "/c10/step-000001/model.safetensors", folder + "/hub/model.safetensors");
   ASSERT_EQ(initialize(to, folder + "/hub"), to.allWell());
 
-  World one(1, nothing, folder);
+  SharedWorld one(1, nothing, folder);
   std::string shared = folder + "/c3" + std::to_string(everything);
   ASSERT_TRUE(fs::remove(shared + "/step-000001/optimizer-00002-of-00003.safetensors"));
   ASSERT_EQ(initialize(one, shared), one.allWell());
@@ -394,12 +196,12 @@ TEST_F(SharedOut, InitFromReadsTheRanksPart) {
 }
 
 TEST_F(SharedOut, DamageIsRefusedByTheNameOfTheFile) {
-  World from(3, everything, folder);
+  SharedWorld from(3, everything, folder);
   from.fill(1);
   ASSERT_EQ(from.save(folder + "/c"), from.allWell());
   std::string path = folder + "/c/step-000001/";
   auto isRefused = [&](int loaders, const std::string &said) {
-    World to(loaders, states, folder);
+    SharedWorld to(loaders, states, folder);
     bool isNamed = false;
     for (const std::string &failure : to.load(folder + "/c"))
       isNamed |= failure.find(said) != std::string::npos;
@@ -420,13 +222,13 @@ TEST_F(SharedOut, DamageIsRefusedByTheNameOfTheFile) {
     isRefused(2, "cannot open '" + path + file + "'");
     writeBytes(path + file, whole);
   }
-  World to(2, states, folder);
+  SharedWorld to(2, states, folder);
   EXPECT_EQ(to.load(folder + "/c"), to.allWell());
 }
 
 // One rank's file cannot be finished: nobody has saved, the one before is there, and nothing else.
 TEST_F(SharedOut, AFailureOnOneRankLeavesTheOneBefore) {
-  World world(3, everything, folder);
+  SharedWorld world(3, everything, folder);
   world.fill(1);
   ASSERT_EQ(world.save(folder + "/c", 1), world.allWell());
   std::map<std::string, std::string> before = world.values();
@@ -444,7 +246,7 @@ TEST_F(SharedOut, AFailureOnOneRankLeavesTheOneBefore) {
     EXPECT_EQ(failures[static_cast<size_t>(rank)],
               "checkpoint of step 2 was not saved: rank 1: the disk is gone; earlier checkpoints are intact");
   EXPECT_EQ(filesOf(folder + "/c"), (std::vector<std::string>{"latest", "step-000001"}));
-  World to(2, everything, folder);
+  SharedWorld to(2, everything, folder);
   ASSERT_EQ(to.load(folder + "/c"), to.allWell());
   EXPECT_EQ(to.values(), before);
 }
@@ -454,7 +256,7 @@ TEST_F(SharedOut, KilledWhileSaving) {
   std::mt19937 random(4);
   for (int round = 0; round < 8; ++round) {
     fs::remove_all(folder + "/c");
-    World world(3, everything, folder);
+    SharedWorld world(3, everything, folder);
     world.fill(1);
     ASSERT_EQ(world.save(folder + "/c", 1), world.allWell());
     pid_t child = fork();
@@ -470,7 +272,7 @@ TEST_F(SharedOut, KilledWhileSaving) {
     ASSERT_EQ(waitpid(child, nullptr, 0), child);
     Result<CheckpointOnDisk> found = openCheckpoint(folder + "/c");
     ASSERT_FALSE(found.failed()) << found.status().message();
-    World to(2, states, folder), expected(1, nothing, folder);
+    SharedWorld to(2, states, folder), expected(1, nothing, folder);
     ASSERT_EQ(to.load(folder + "/c"), to.allWell());
     expected.fill(static_cast<uint32_t>(found->state.step));
     EXPECT_EQ(to.values(), expected.values());
@@ -483,7 +285,7 @@ TEST_F(SharedOut, KilledWhileSaving) {
 
 // A rank that dies while the others save: they end, and what was saved stays.
 TEST_F(SharedOut, ARankThatDiesLeavesTheOneBefore) {
-  World world(3, everything, folder);
+  SharedWorld world(3, everything, folder);
   world.fill(1);
   ASSERT_EQ(world.save(folder + "/c", 1), world.allWell());
   RunState state;
@@ -559,12 +361,12 @@ TEST_F(SharedOut, PartsThatDoNotFitAreRefused) {
 
 // scrimp-checkpoint: the same file from whoever saved, and what differs.
 TEST_F(SharedOut, ToolReadsEveryForm) {
-  World one(1, nothing, folder);
+  SharedWorld one(1, nothing, folder);
   one.fill(1);
   ASSERT_EQ(one.save(folder + "/one"), one.allWell());
   std::string text;
   for (Stage stage : stages) {
-    World three(3, stage, folder);
+    SharedWorld three(3, stage, folder);
     three.fill(1);
     std::string path = folder + "/three" + std::to_string(stage);
     ASSERT_EQ(three.save(path), three.allWell());
@@ -585,7 +387,7 @@ TEST_F(SharedOut, ToolReadsEveryForm) {
   EXPECT_EQ(filesOf(folder),
             (std::vector<std::string>{"one", "three0", "three1", "three2", "w.safetensors", "weights"}));
 
-  World two(2, everything, folder);
+  SharedWorld two(2, everything, folder);
   two.fill(1);
   storeElement(DType::f32, two.arenas[1].data() + partOf((*two.program->tensors())[1], 1).offset, 2, -3);
   ASSERT_EQ(two.save(folder + "/two", 5), two.allWell());
