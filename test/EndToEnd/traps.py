@@ -8,7 +8,7 @@ Each builds its ONNX file, trains by SGD (whose update shows the gradient) and l
 import numpy as np
 
 import harness
-from harness import check, compile_model, train, weights
+from harness import check, compile_model, train, train_steps, weights
 from onnx_writer import model, node, value
 
 SGD = ("--optimizer", "sgd")
