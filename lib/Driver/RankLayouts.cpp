@@ -100,7 +100,8 @@ int64_t mlir::scrimp::computeFloor(ModuleOp graph) {
     floor += bytesOf(argument);
   for (Operation &op : block.without_terminator()) {
     if (auto collective = dyn_cast<CollectiveOp>(op)) {
-      if (collective.getExchange().pattern == planner::Pattern::AllGather && isKept(&op, parts))
+      if (collective.getExchange().pattern == planner::Pattern::AllGather && !collective.isForOneUse() &&
+          isKept(&op, parts))
         floor += bytesOf(op.getResult(0));
     } else if (auto body = dyn_cast<BodyOp>(op)) {
       int64_t carried = 0;

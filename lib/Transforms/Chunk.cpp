@@ -200,6 +200,7 @@ private:
     if (loop.empty())
       return success();
     loop.close();
+    shareGathers(loop, given);
     // The loop stands behind all that it reads; who reads what it gives, behind the loop.
     Operation *last = nullptr;
     for (Value input : loop.getInputs())
@@ -236,6 +237,43 @@ private:
       if (isOpTriviallyDead(op))
         op->erase();
     return success();
+  }
+
+  /// What is gathered for one use is gathered once, before the loop: of several for the same parameters the loop reads the
+  /// last. What the forward pass has gathered for itself is not kept for a loop of the backward pass, which gathers anew.
+  void shareGathers(PieceLoop &loop, const OpSet &given) {
+    llvm::MapVector<Value, SmallVector<Operation *>> waits; // by the part that is gathered
+    for (Value input : loop.getInputs())
+      if (Operation *wait = input.getDefiningOp(); wait && isForOneUse(wait))
+        waits[wait->getOperand(0).getDefiningOp()->getOperand(0)].push_back(wait);
+    bool isBackward = llvm::none_of(given, [&](Operation *op) { return parts.isForward(op); });
+    for (auto &[part, ofPart] : waits) {
+      Operation *last = *llvm::max_element(
+          ofPart, [](Operation *a, Operation *b) { return a != b && a->isBeforeInBlock(b); });
+      auto gather = last->getOperand(0).getDefiningOp<AllGatherOp>();
+      if (isBackward && gather && isReadForward(last->getResult(0))) {
+        int64_t uses = 0;
+        for (Operation *user : part.getUsers())
+          if (auto other = dyn_cast<AllGatherOp>(user); other && other.getUse())
+            uses = std::max<int64_t>(uses, *other.getUse() + 1);
+        OpBuilder builder(given.front());
+        auto start = cast<AllGatherOp>(builder.clone(*gather));
+        start.setUse(uses);
+        IRMapping mapping;
+        mapping.map(last->getOperand(0), start->getResult(0));
+        last = builder.clone(*last, mapping);
+      }
+      for (Operation *wait : ofPart)
+        if (wait != last)
+          loop.replaceInput(wait->getResult(0), last->getResult(0));
+    }
+  }
+
+  /// Whether the forward pass reads the value, or what lies in its bytes.
+  bool isReadForward(Value value) const {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      return isViewLike(user) ? isReadForward(user->getResult(0)) : parts.isForward(user);
+    });
   }
 
   /// Whether the loops to come still read what the user reads (the backward part makes its own).

@@ -31,7 +31,7 @@ SmallVector<Value> PieceLoop::getInputs() const {
   SmallVector<Value> inputs;
   for (const auto &forms : {sharedInputs, splitInputs})
     for (const Form &form : forms)
-      inputs.push_back(form.first);
+      inputs.push_back(replaced.lookup_or(form.first, form.first));
   return inputs;
 }
 
@@ -90,9 +90,9 @@ bool PieceLoop::isOfOneUse(Operation *op) {
 }
 
 /// Whether making the value again in each iteration costs nothing, or is what it is there for.
-bool PieceLoop::isFree(Operation *op) {
+bool PieceLoop::isFree(Operation *op) const {
   if (isForOneUse(op))
-    return true;
+    return remakesOutside;
   auto kernel = dyn_cast<KernelOp>(op);
   return kernel && (kernel.getKernelFamily() == KernelFamily::View || kernel.isFreeInKernel());
 }
@@ -142,7 +142,7 @@ SmallVector<Value> PieceLoop::buildRun(OpBuilder &builder, const PieceRun &run, 
   SmallVector<Value> shared, split;
   SmallVector<int64_t> dims;
   for (const Form &form : sharedInputs)
-    shared.push_back(form.first);
+    shared.push_back(replaced.lookup_or(form.first, form.first));
   for (const Form &form : splitInputs) {
     auto [value, dim] = takeRun(builder, form, run);
     split.push_back(value);

@@ -20,7 +20,7 @@ class PieceLoop {
 public:
   /// The loop will hold ops of `block` for which `isInside`; the analysis has a cut of them, or they give sums or states.
   /// Of what the loop reads from outside, a piece makes its samples itself where that costs nothing; with `remakesOutside`
-  /// wherever it can (a mask of the whole batch).
+  /// wherever it can (a mask of the whole batch), and each gathers anew what is gathered for one use.
   PieceLoop(Block &block, Location loc, const BatchAnalysis &analysis, std::function<bool(Operation &)> isInside,
             bool remakesOutside)
       : block(block), loc(loc), analysis(analysis), batch(analysis.getBatch()), isInside(std::move(isInside)),
@@ -41,6 +41,9 @@ public:
   void close();
   /// The values that it reads.
   SmallVector<Value> getInputs() const;
+
+  /// Has the loop read `other` for the input `value`, which it is the same as.
+  void replaceInput(Value value, Value other) { replaced[value] = other; }
 
   /// Builds a loop a run at the builder's insertion point. Gives the sums, the wholes and the states, in their order.
   SmallVector<Value> build(OpBuilder &builder, ArrayRef<PieceRun> runs);
@@ -71,7 +74,7 @@ private:
   }
   static std::optional<BatchPlacement> splitOfOperand(Operation &op, unsigned operand, std::optional<BatchCut> cut);
   bool isOwn(Value value) const { return analysis.getPlacement(value).kind == BatchPlacement::Own; }
-  static bool isFree(Operation *op);
+  bool isFree(Operation *op) const;
   bool isOfOneUse(Operation *op);
 
   void need(const Form &form);
@@ -95,6 +98,7 @@ private:
   SmallVector<State> states;
   llvm::SetVector<Form> sharedInputs, splitInputs;
   llvm::DenseMap<Operation *, bool> ofOneUse;
+  llvm::DenseMap<Value, Value> replaced;
   /// How often, and cut how, the body holds an op.
   llvm::DenseMap<Operation *, SmallVector<std::optional<BatchCut>>> instances;
 };

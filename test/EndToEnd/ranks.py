@@ -143,7 +143,7 @@ def statistics(folder):
 def traffic(folder):
     """What the plan says that ranks send is what they send, and the formula: 2 Psi (N-1)/N up to stage 2, (K+1) Psi (N-1)/N
     with K micro-batches there; in stage 3 3 K Psi (N-1)/N, (2 K + 1) Psi (N-1)/N with --sync per-step, and (K+1) Psi (N-1)/N
-    where parameters stay gathered. A block that is computed again is not gathered once more."""
+    where parameters stay gathered. A block that is computed again, or runs in chunks, is not gathered once more."""
     source, dims = model_source("gpt2", 8)
     data = harness.data_flags(MODELS / "gpt2", INPUTS["gpt2"])
     elements = int(run(["scrimp-plan", source, *dims, "--parameters", "--quiet"]).stdout.split("\n")[-2].split()[0])
@@ -159,6 +159,7 @@ def traffic(folder):
         (2, 3, 2, 5, "--sync", "per-step"),
         (2, 3, 2, 3, "--unshard", "*"),
         (2, 3, 2, 6, "--remat", "full"),
+        (2, 3, 1, 3, "--chunk", "transformer.h.*.mlp=2"),
     ):
         flags = (*dims, "--zero", stage, "--micro-batches", count, *more)
         steps = learn(folder, f"{world}-{stage}-{count}-{len(more)}-{factor}", source, data, *flags, world=world, steps=2)
