@@ -232,71 +232,130 @@ private:
         group->graph = nullptr;
   }
 
-  /// The groups of one layout and precision, those with fewer micro-batches first.
+  /// The groups of one layout and precision, those with fewer micro-batches first. Plain first: where that fits, it is
+  /// the fastest. Exchanges that start no earlier than costs no byte, and chunks, come last.
   LogicalResult searchColumn(ArrayRef<Group *> column, int64_t budget) {
-    // Plain first: where that fits, it is the fastest. Then from the most micro-batches down, which soon is slower than
-    // what is known. Exchanges that start no earlier than costs no byte, and chunks, come last.
-    std::vector<Group *> order(column);
-    auto rank = [&](Group *group) {
-      return std::tuple(group->stage,
-                        group == column.front() ? std::numeric_limits<int64_t>::min() : -group->options.microBatches,
-                        StringRef(group->flags));
-    };
-    llvm::sort(order, [&](Group *a, Group *b) { return rank(a) < rank(b); });
     std::optional<double> best;
-    unsigned stage = 0;
-    for (Group *group : order) {
-      if (best && group->stage > stage)
-        break;
-      stage = group->stage;
-      if (group->failure.empty() && !group->graph)
-        buildGraphs(group);
-      if (group->graph && failed(searchGroup(*group, budget, best)))
+    std::map<unsigned, std::vector<Group *>> stages;
+    for (Group *group : column)
+      stages[group->stage].push_back(group);
+    if (options.remat.empty()) {
+      std::vector<Bounds> plain{{column.front()}};
+      if (failed(startSearch(plain, budget, best)))
         return failure();
-      if (group == column.front() && !group->plans.empty() && group->plans.front().processBytes <= budget)
+      if (best)
+        return success();
+    }
+    for (auto &[stage, ofStage] : stages) {
+      if (failed(searchGroups(ofStage, budget, best)))
+        return failure();
+      for (Group *group : ofStage)
+        group->graph = nullptr;
+      if (best)
         break;
     }
     return success();
   }
 
-  /// Of what a group computes again, the least that fits, to a fiftieth of its time; whatever is no faster than `best`
-  /// is not looked at.
-  LogicalResult searchGroup(Group &group, int64_t budget, std::optional<double> &best) {
-    auto fits = [&](size_t plan) {
-      const Candidate &candidate = group.plans[plan];
-      bool isWithin = candidate.processBytes <= budget;
-      if (isWithin)
-        best = std::min(candidate.seconds, best.value_or(candidate.seconds));
-      return isWithin;
-    };
-    auto planStep = [&](size_t step) { return planOne(group, group.policyOf(step), step); };
-    if (!options.remat.empty()) {
-      FailureOr<size_t> plan = planOne(group, options.remat, std::nullopt);
-      return failed(plan) ? failure() : (fits(*plan), success());
-    }
-    FailureOr<size_t> low = planStep(0);
-    if (failed(low) || fits(*low))
-      return success(succeeded(low));
-    auto isSlow = [&](size_t plan) { return best && group.plans[plan].seconds >= *best; };
-    if (isSlow(*low))
-      return success();
-    findPrices(group);
-    size_t below = 0, above = group.prices.size();
-    FailureOr<size_t> high = planStep(above);
-    if (failed(high))
+  /// Where the search of a group is: step `below`, which is the plan `low`, does not fit; step `above`, the plan
+  /// `high`, does.
+  struct Bounds {
+    Group *group;
+    size_t below = 0, above = 0, low = 0, high = 0, middle = 0;
+
+    double lowSeconds() const { return group->plans[low].seconds; }
+    double highSeconds() const { return group->plans[high].seconds; }
+  };
+
+  /// Makes a plan for each, in parallel: the number of it goes to `out`. Afterwards `best` is the time of the fastest
+  /// that fits of all known ones, so what is looked at next does not depend on threads.
+  LogicalResult planEach(MutableArrayRef<Bounds> all, int64_t budget, std::optional<double> &best,
+                         function_ref<FailureOr<size_t>(Bounds &)> make, size_t Bounds::*out) {
+    if (failed(failableParallelForEach(module.getContext(), all, [&](Bounds &bounds) {
+          FailureOr<size_t> plan = make(bounds);
+          if (succeeded(plan))
+            bounds.*out = *plan;
+          return success(succeeded(plan));
+        })))
       return failure();
-    if (!fits(*high)) {
-      FailureOr<size_t> full = planOne(group, "full", std::nullopt);
-      return failed(full) ? failure() : (fits(*full), success());
-    }
-    while (above - below > 1 && !isSlow(*low) && group.plans[*high].seconds > 1.02 * group.plans[*low].seconds) {
-      size_t middle = (below + above) / 2;
-      FailureOr<size_t> plan = planStep(middle);
-      if (failed(plan))
-        return failure();
-      std::tie(fits(*plan) ? above : below, fits(*plan) ? high : low) = std::pair(middle, plan);
-    }
+    for (Bounds &bounds : all)
+      if (const Candidate &plan = bounds.group->plans[bounds.*out]; plan.processBytes <= budget)
+        best = std::min(plan.seconds, best.value_or(plan.seconds));
     return success();
+  }
+
+  static bool fits(const Bounds &bounds, size_t Bounds::*plan, int64_t budget) {
+    return bounds.group->plans[bounds.*plan].processBytes <= budget;
+  }
+
+  FailureOr<size_t> planStep(Group &group, size_t step) {
+    if (auto known = llvm::find(group.steps, std::optional(step)); known != group.steps.end())
+      return known - group.steps.begin();
+    return planOne(group, group.policyOf(step), step);
+  }
+
+  /// Nothing computed again, or what is given. Those that cannot be, and those that fit, leave `all`.
+  LogicalResult startSearch(std::vector<Bounds> &all, int64_t budget, std::optional<double> &best) {
+    std::vector<Group *> wanted;
+    for (const Bounds &bounds : all)
+      if (bounds.group->failure.empty() && !bounds.group->graph)
+        wanted.push_back(bounds.group);
+    buildGraphs(wanted);
+    llvm::erase_if(all, [](const Bounds &bounds) { return !bounds.group->graph; });
+    auto make = [&](Bounds &bounds) {
+      return options.remat.empty() ? planStep(*bounds.group, 0) : planOne(*bounds.group, options.remat, std::nullopt);
+    };
+    if (failed(planEach(all, budget, best, make, &Bounds::low)))
+      return failure();
+    llvm::erase_if(all, [&](const Bounds &bounds) { return fits(bounds, &Bounds::low, budget); });
+    return success();
+  }
+
+  /// Of what each group computes again, the least that fits, to a fiftieth of its time: the steps are halved in rounds,
+  /// all groups at once; whatever is no faster than the best of the rounds before is not looked at.
+  LogicalResult searchGroups(ArrayRef<Group *> wanted, int64_t budget, std::optional<double> &best) {
+    std::vector<Bounds> all;
+    for (Group *group : wanted)
+      all.push_back({group});
+    if (failed(startSearch(all, budget, best)))
+      return failure();
+    if (!options.remat.empty())
+      return success();
+    auto dropSlow = [&] {
+      llvm::erase_if(all, [&](const Bounds &bounds) { return best && bounds.lowSeconds() >= *best; });
+    };
+    dropSlow();
+    auto makeLast = [&](Bounds &bounds) {
+      findPrices(*bounds.group);
+      bounds.above = bounds.group->prices.size();
+      return planStep(*bounds.group, bounds.above);
+    };
+    if (failed(planEach(all, budget, best, makeLast, &Bounds::high)))
+      return failure();
+    std::vector<Bounds> tight;
+    for (const Bounds &bounds : all)
+      if (!fits(bounds, &Bounds::high, budget))
+        tight.push_back(bounds);
+    auto makeFull = [&](Bounds &bounds) { return planOne(*bounds.group, "full", std::nullopt); };
+    if (failed(planEach(tight, budget, best, makeFull, &Bounds::high)))
+      return failure();
+    llvm::erase_if(all, [&](const Bounds &bounds) { return !fits(bounds, &Bounds::high, budget); });
+    while (true) {
+      dropSlow();
+      llvm::erase_if(all, [](const Bounds &bounds) {
+        return bounds.above - bounds.below <= 1 || bounds.highSeconds() <= 1.02 * bounds.lowSeconds();
+      });
+      if (all.empty())
+        return success();
+      auto makeMiddle = [&](Bounds &bounds) { return planStep(*bounds.group, (bounds.below + bounds.above) / 2); };
+      if (failed(planEach(all, budget, best, makeMiddle, &Bounds::middle)))
+        return failure();
+      for (Bounds &bounds : all) {
+        bool isWithin = fits(bounds, &Bounds::middle, budget);
+        (isWithin ? bounds.above : bounds.below) = (bounds.below + bounds.above) / 2;
+        (isWithin ? bounds.high : bounds.low) = bounds.middle;
+      }
+    }
   }
 
   /// Where the model does not allow a group (micro-batches and batch normalization), that is what it says of itself.

@@ -109,4 +109,39 @@ TEST_F(Budgets, AreKeptAndMonotone) {
   EXPECT_GT(apart, graphs / 2) << "most graphs have but one plan: nothing is tested";
 }
 
+/// Over ranks what is shared out, when sums are taken and what stays gathered is chosen as well, by a search that does not
+/// plan all of it. A smaller budget never takes more.
+TEST_F(Budgets, AreKeptAndMonotoneOverRanks) {
+  const char *asked = std::getenv("SCRIMP_BUDGET_GRAPHS");
+  int graphs = asked ? std::atoi(asked) : 2, apart = 0;
+  for (int seed = 0; seed < graphs; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomGraphOptions shape;
+    shape.type = "f32";
+    shape.size = 8 + seed % 9;
+    shape.batch = 6;
+    OwningOpRef<ModuleOp> module = makeRandomGraph(context, 2000 + seed, shape);
+    options.world = 2 + seed % 2;
+    options.batchStats = "global";
+    int64_t budget = int64_t(1) << 40, last = budget;
+    // All there is, a little more than that takes, just that, a byte less than that, and so on.
+    for (int i = 0; i < 8; ++i) {
+      std::string message;
+      FailureOr<CompileOptions> chosen = choose(*module, budget, message);
+      if (failed(chosen)) {
+        EXPECT_EQ(i % 3, 0) << message;
+        EXPECT_NE(message.find("no plan fits --memory-budget"), std::string::npos) << message;
+        break;
+      }
+      int64_t bytes = measure(*module, *chosen);
+      EXPECT_LE(bytes, budget);
+      EXPECT_LE(bytes, last) << "within " << budget << " bytes";
+      apart += i % 3 == 0 && i > 0;
+      last = bytes;
+      budget = i % 3 == 0 ? std::min(budget - 1, bytes + bytes / 50) : i % 3 == 1 ? bytes : bytes - 1;
+    }
+  }
+  EXPECT_GE(apart, graphs) << "most graphs have but one plan: nothing is tested";
+}
+
 } // namespace
