@@ -12,7 +12,7 @@ from harness import check, run
 
 SOURCE, TOOLKIT, BUILD = map(pathlib.Path, sys.argv[2:5])
 del sys.argv[2:5]
-ROOM = SOURCE / "runtime/lib/cuda"
+ROOM, NVTX = SOURCE / "runtime/lib/cuda", SOURCE / "runtime/include/scrimp/runtime/Nvtx.h"
 
 # Ours, and theirs.
 NUMBERS = {
@@ -39,6 +39,8 @@ NUMBERS = {
     "notReady": "CUDA_ERROR_NOT_READY", "attributeMajor": "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR",
     "attributeMinor": "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR",
     "functionMaxDynamicShared": "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", "streamNonBlocking": "CU_STREAM_NON_BLOCKING",
+    "nvtxCallbacks": "NVTX_ETID_CALLBACKS", "nvtxVersionInfo": "NVTX_ETID_VERSIONINFO", "nvtxCore": "NVTX_CB_MODULE_CORE",
+    "nvtxPushA": "NVTX_CBID_CORE_RangePushA", "nvtxPop": "NVTX_CBID_CORE_RangePop", "nvtxFunctions": "NVTX_CBID_CORE_SIZE",
     "ncclInProgress": "::ncclInProgress", "ncclOfInt8": "::ncclInt8", "eventDisableTiming": "CU_EVENT_DISABLE_TIMING", "captureThreadLocal": "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL",
 }  # fmt: skip
 
@@ -59,8 +61,8 @@ def names(header, macro):
 def headers(folder):
     """Every enumerator of ours has the value of theirs, and all of ours are compared."""
     ours = set()
-    for header in ("Names.h", "Driver.h", "Nccl.h"):
-        text = re.sub(r"//.*|/\*.*?\*/", "", (ROOM / header).read_text())
+    for header in (ROOM / "Names.h", ROOM / "Driver.h", ROOM / "Nccl.h", NVTX):
+        text = re.sub(r"//.*|/\*.*?\*/", "", header.read_text())
         for body in re.findall(r"enum[\w\s:]*\{([^}]*)\}", text):
             ours |= set(re.findall(r"(\w+) = ", body))
     check(ours == set(NUMBERS), f"not compared: {sorted(ours ^ set(NUMBERS))}")
@@ -73,8 +75,9 @@ def headers(folder):
     )
     (folder / "t.cpp").write_text(
         f'#include "{ROOM}/BlasLt.h"\n#include "{ROOM}/Names.h"\n#include <cstddef>\n#include <cuda.h>\n#include <cublasLt.h>\n'
+        f'#include "{NVTX}"\n#include <nvtx3/nvToolsExt.h>\n'
         + (f'#include "{ROOM}/Nccl.h"\n#include <nccl.h>\nstatic_assert(sizeof(scrimp::runtime::cuda::NcclId) == sizeof(ncclUniqueId));\n' if has_nccl else "") +
-        f"namespace o = scrimp::runtime::cuda;\n{asserts}\n{sizes}\n"
+        f"namespace o {{ using namespace scrimp::runtime; using namespace scrimp::runtime::cuda; }}\n{asserts}\n{sizes}\n"
     )
     run(["c++", "-std=c++20", "-fsyntax-only", f"-I{TOOLKIT}/include", f"-I{SOURCE}/runtime/include",
          f"-I{BUILD}/runtime/include", folder / "t.cpp"])  # fmt: skip

@@ -5,6 +5,7 @@ machine is told in a line.
     python cuda.py FOLDER FAKES [NAME ...]"""
 
 import ctypes
+import json
 import os
 import pathlib
 import random
@@ -92,6 +93,42 @@ def models(folder):
           **machine(kernels, LOG=folder / "checked.log"))  # fmt: skip
     same_checkpoints(folder / "again", folder / "checked", "with --check-launches")
     check("graph" not in (folder / "checked.log").read_text(), "a graph with --check-launches")
+
+
+def ranges(folder):
+    """What --trace shows, a profiler that listens to NVTX is told too; without one, and with one that does not start, nothing
+    changes."""
+    model, flags = MODELS / "mlp" / "export.onnx", ("--dim", "batch=2", "--clip-grad-norm")
+    options = machine(kernels_of(folder, model, *flags))
+    compile_model(model, folder / "cuda", "--target", "cuda", *flags)
+
+    def learn(name, **settings):
+        environment = dict(options["env"], **{key: str(value) for key, value in settings.items()})
+        done = train(folder / "cuda", *data_of("mlp"), "--steps", "4", "--save", folder / f"{name}.save", "--trace",
+                     folder / f"{name}.json", "--trace-steps", "2-3", env=environment)  # fmt: skip
+        return done.stderr, [e["name"] for e in json.loads((folder / f"{name}.json").read_text())["traceEvents"]
+                             if e["ph"] == "X" and e["tid"] == 0]  # fmt: skip
+
+    library = FAKES / "libnvtx_listener.so"
+    _, spans = learn("listened", NVTX_INJECTION64_PATH=library, SCRIMP_FAKE_NVTX=folder / "ranges")
+    lines, depth, begun = (folder / "ranges").read_text().splitlines(), 0, []
+    for line in lines:
+        depth += 1 if line.startswith("push ") else -1
+        check(0 <= depth < 4, f"ranges do not nest: {lines}")
+        begun += [line[5:]] if line.startswith("push ") else []
+    check(depth == 0, f"ranges have no end: {lines}")
+    # What is known to be a step when it has begun was the end of the steps until then.
+    known = [sorted(name for name in names if name != "end") for names in (begun, spans)]
+    check(known[0] == known[1], f"ranges {begun}, the trace has {spans}")
+    check({"step 2", "step 3"} <= set(begun) and any("node_linear" in name for name in begun), f"ranges {begun}")
+    errors, _ = learn("alone")
+    check("NVTX" not in errors, errors)
+    for path, settings, what in ((folder / "none.so", {}, "which cannot be loaded"), (library, {}, "which did not start"),
+                                 (FAKES / "libcuda.so.1", {}, "which has no InitializeInjectionNvtx2")):  # fmt: skip
+        errors, _ = learn("warned", NVTX_INJECTION64_PATH=path, **settings)
+        check(f"warning: NVTX_INJECTION64_PATH is '{path}', {what}" in errors, errors)
+        same_checkpoints(folder / "listened.save", folder / "warned.save", f"a run with {path}")
+        shutil.rmtree(folder / "warned.save")
 
 
 def ranks(folder):
@@ -234,4 +271,4 @@ def needs(folder):
 
 
 if __name__ == "__main__":
-    harness.main([models, ranks, troubles, verified, needs])
+    harness.main([models, ranges, ranks, troubles, verified, needs])

@@ -1,6 +1,7 @@
 // Recording events in memory that is reserved once, and their text.
 #include "scrimp/runtime/Trace.h"
 #include "scrimp/runtime/Clock.h"
+#include "scrimp/runtime/Nvtx.h"
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -50,13 +51,16 @@ Trace::Index Trace::open(std::string_view category, std::string_view name, int64
     return none;
   }
   current = static_cast<Index>(spans.size());
+  Nvtx::begin(name.empty() ? category : name, number);
   spans.push_back({category, name, now(), 0, expected, number, 0});
   return current;
 }
 
 void Trace::close(Index index) {
-  if (index != none)
-    spans[index].end = now();
+  if (index == none)
+    return;
+  spans[index].end = now();
+  Nvtx::end();
 }
 
 void Trace::rename(Index index, std::string_view category, std::string_view name, int64_t number) {
@@ -65,6 +69,8 @@ void Trace::rename(Index index, std::string_view category, std::string_view name
   spans[index].category = category;
   spans[index].name = name;
   spans[index].number = number;
+  Nvtx::end();
+  Nvtx::begin(name.empty() ? category : name, number);
 }
 
 void Trace::relate(Index index, Communicator::Handle handle) {

@@ -1,5 +1,6 @@
 // --trace in a run: which steps it shows, and the one file that all ranks' parts become.
 #include "Trainer.h"
+#include "scrimp/runtime/Nvtx.h"
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -29,6 +30,8 @@ Status Trainer::openTrace() {
   if (options.trace.empty())
     return Status::ok();
   trace.emplace(ranks.rank(), ranks.size(), pool->threads());
+  if (Status status = Nvtx::open(); status.failed())
+    warn(status.message() + "; a profiler sees no ranges");
   if (!ranks.isFirst())
     return Status::ok();
   Result<File> created = File::create(options.trace);

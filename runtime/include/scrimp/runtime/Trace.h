@@ -32,7 +32,8 @@ public:
   double clockError() const { return errorSeconds; }
 
   /// Begins a span: `category` is what computes it, `name` the user's name for that; `number` counts steps, iterations
-  /// or is the collective that is started or waited for. Spans nest.
+  /// or is the collective that is started or waited for. Spans nest. They are NVTX ranges too, where a profiler
+  /// listens.
   Index open(std::string_view category, std::string_view name, int64_t number = -1, double expected = 0);
   void close(Index index);
   void rename(Index index, std::string_view category, std::string_view name, int64_t number);
