@@ -26,6 +26,7 @@ struct ChunkRule {
   llvm::GlobPattern scopes;
   int64_t count;
   bool isUsed = false;
+  bool comesLate = false; ///< what it matches an earlier rule had matched
 };
 
 using OpSet = llvm::SmallSetVector<Operation *, 32>;
@@ -100,8 +101,10 @@ public:
     analysis = analyse(matched);
     if (!analysis || cutOps(matched, *analysis).empty()) {
       Operation *at = problem ? problem->op : matched.front();
-      return at->emitOpError() << "cannot run in chunks with '" << scope << "': "
-                               << (problem ? problem->reason : "nothing in it has tokens or samples apart");
+      std::string none = "nothing in it has tokens or samples apart";
+      if (isShort)
+        none = ("nothing in it has " + Twine(count) + " tokens or samples apart; ask for fewer chunks").str();
+      return at->emitOpError() << "cannot run in chunks with '" << scope << "': " << (problem ? problem->reason : none);
     }
     OpSet inside = cutOps(matched, *analysis);
     auto part = [&](const OpSet &ops) {
@@ -150,8 +153,12 @@ private:
         if (ops.contains(operand.getDefiningOp()) || !mayBeSplit(operand))
           continue;
         for (auto [dim, ofDim] : llvm::enumerate(factors)) {
-          if (ofDim.empty() || rule.factors[ofDim[0]].size < count)
+          if (ofDim.empty())
             continue;
+          if (int64_t size = rule.factors[ofDim[0]].size; size < count) {
+            isShort |= size > 1;
+            continue;
+          }
           BatchAnalysis analysis(ops.getArrayRef(), operand, {BatchPlacement::Split, static_cast<int64_t>(dim), 1},
                                  rule.factors[ofDim[0]].size, [&](Value v) { return mayBeSplit(v); });
           if (analysis.getProblems().empty() && !sumsForward(analysis))
@@ -285,6 +292,7 @@ private:
   int64_t count;
   OpSet updates, matched;
   std::optional<BatchAnalysis::Problem> problem;
+  bool isShort = false; ///< a dimension of data has fewer elements than there are to be chunks
 };
 
 struct Chunk : scrimp::impl::ChunkBase<Chunk> {
@@ -299,7 +307,9 @@ struct Chunk : scrimp::impl::ChunkBase<Chunk> {
         return signalPassFailure();
     for (const ChunkRule &rule : parsed)
       if (!rule.isUsed) {
-        getOperation().emitError() << "chunk pattern '" << rule.text << "' matches no module";
+        InFlightDiagnostic error = getOperation().emitError() << "chunk pattern '" << rule.text << "' matches no module";
+        if (rule.comesLate)
+          error << " that an earlier one does not match";
         return signalPassFailure();
       }
   }
@@ -343,11 +353,14 @@ struct Chunk : scrimp::impl::ChunkBase<Chunk> {
   }
 
   /// The first module of the block that the rule matches and that no rule has done yet.
-  std::optional<StringRef> findScope(const ChunkRule &rule, Block &block) {
+  std::optional<StringRef> findScope(ChunkRule &rule, Block &block) {
     for (Operation &op : block.without_terminator())
       if (!op.hasTrait<OpTrait::ConstantLike>())
-        if (std::optional<StringRef> scope = match(rule, &op); scope && !done[&block].contains(*scope))
-          return scope;
+        if (std::optional<StringRef> scope = match(rule, &op)) {
+          if (!done[&block].contains(*scope))
+            return scope;
+          rule.comesLate |= !rule.isUsed;
+        }
     return std::nullopt;
   }
 
