@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -516,6 +517,12 @@ void DeviceExpander::emitBarrier(OpBuilder &b) {
 /// What the lane has whose number differs in the bit `distance`.
 Value DeviceExpander::exchange(OpBuilder &b, Value value, int64_t distance) {
   Type type = value.getType(), i32 = b.getI32Type(), i64 = b.getI64Type();
+  if (auto vector = dyn_cast<VectorType>(type)) {
+    SmallVector<Value> elements;
+    for (int64_t k = 0; k < vector.getNumElements(); ++k)
+      elements.push_back(exchange(b, vector::ExtractOp::create(b, loc, value, k), distance));
+    return vector::FromElementsOp::create(b, loc, vector, elements);
+  }
   unsigned bits = type.getIntOrFloatBitWidth();
   if (bits < 32) // integers
     return arith::TruncIOp::create(b, loc, type, exchange(b, arith::ExtSIOp::create(b, loc, i32, value), distance));

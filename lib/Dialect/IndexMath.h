@@ -35,6 +35,29 @@ inline Value emitWrapIndex(OpBuilder &builder, Location loc, Value value, int64_
   return arith::MinSIOp::create(builder, loc, arith::MaxSIOp::create(builder, loc, wrapped, zero), last);
 }
 
+/// Columns and rows of what a unit of a scatter owns on a device: so few that there are many units.
+constexpr int64_t kOwnColumns = 128, kOwnRows = 64;
+
+/// Emits `body(j)` for each j below `count` with `isOwn(j)`, in order. Most are others': the threads of a device look
+/// at many at once, and only where one is the unit's own, at each.
+void emitForOwn(OpBuilder &builder, Location loc, int64_t count, llvm::function_ref<Value(OpBuilder &, Value j)> isOwn,
+                llvm::function_ref<void(OpBuilder &, Value j)> body);
+
+/// first <= index < end.
+inline Value emitIsWithin(OpBuilder &builder, Location loc, Value index, Value first, Value end) {
+  Value isBehind = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, index, first);
+  Value isBefore = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index, end);
+  return arith::AndIOp::create(builder, loc, isBehind, isBefore);
+}
+
+/// The elements [first, end) that block `block` of `size` has of all `whole`.
+inline std::pair<Value, Value> emitBlockRange(OpBuilder &builder, Location loc, Value block, int64_t size,
+                                              int64_t whole) {
+  Value width = emitIndex(builder, loc, size), first = arith::MulIOp::create(builder, loc, block, width);
+  Value end = arith::AddIOp::create(builder, loc, first, width);
+  return {first, arith::MinUIOp::create(builder, loc, emitIndex(builder, loc, whole), end)};
+}
+
 /// y[to] = x[from], whatever the kind of the elements.
 inline void copyElement(const HostTensor &x, int64_t from, HostTensor &y, int64_t to) {
   if (x.isFloat())
@@ -44,9 +67,8 @@ inline void copyElement(const HostTensor &x, int64_t from, HostTensor &y, int64_
 }
 
 /// `for (iv = begin; iv < end; ++iv) values = body(iv, values)`; gives the last values.
-inline SmallVector<Value>
-emitFold(OpBuilder &builder, Location loc, Value begin, Value end, ValueRange initial,
-         function_ref<SmallVector<Value>(OpBuilder &, Value iv, ValueRange values)> body) {
+inline SmallVector<Value> emitFold(OpBuilder &builder, Location loc, Value begin, Value end, ValueRange initial,
+                                   function_ref<SmallVector<Value>(OpBuilder &, Value iv, ValueRange values)> body) {
   auto loop = scf::ForOp::create(builder, loc, begin, end, emitIndex(builder, loc, 1), initial);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());

@@ -321,12 +321,28 @@ void ScatterNdOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
     operandGrads[2] = GatherNdOp::create(builder, getLoc(), g, getIndices(), getBatchDims());
 }
 
-/// Columns of one unit. A unit owns a block of the slice's elements in all slices of a batch member.
-static constexpr int64_t kSliceColumns = 64;
+namespace {
+/// How scatter_nd is shared out: a unit owns a block of the slice's elements, on a CPU in all slices of a batch member,
+/// on a device in a block of these, so that there are many.
+struct ScatterBlocks {
+  ScatterBlocks(ScatterNdOp op, const NdShape &nd) : columns(productOf(nd.slice)), rows(productOf(nd.tuple)) {
+    isDevice = TargetAttr::of(op).isDevice();
+    if (isDevice)
+      width = kOwnColumns;
+    ofColumns = llvm::divideCeil(columns, width);
+    ofRows = isDevice ? llvm::divideCeil(rows, kOwnRows) : 1;
+  }
+  int64_t columns, rows;
+  int64_t width = 64; // of a block
+  int64_t ofColumns, ofRows;
+  bool isDevice;
+};
+} // namespace
 
 int64_t ScatterNdOp::getNumUnits() {
   NdShape nd(shapeOf(getX()), shapeOf(getIndices()), getBatchDims());
-  return productOf(nd.batch) * llvm::divideCeil(productOf(nd.slice), kSliceColumns);
+  ScatterBlocks blocks(*this, nd);
+  return productOf(nd.batch) * blocks.ofRows * blocks.ofColumns;
 }
 
 bool ScatterNdOp::mayOverwrite(unsigned operand, unsigned result) {
@@ -334,18 +350,51 @@ bool ScatterNdOp::mayOverwrite(unsigned operand, unsigned result) {
   return operand == 0;
 }
 
+void mlir::scrimp::emitForOwn(OpBuilder &builder, Location loc, int64_t count,
+                              function_ref<Value(OpBuilder &, Value)> isOwn,
+                              function_ref<void(OpBuilder &, Value)> body) {
+  constexpr int64_t atOnce = 256;
+  Type i32 = builder.getI32Type();
+  auto lookAt = [&](OpBuilder &outer, Value begin, int64_t length) {
+    auto numberOf = [&](OpBuilder &b, Value j) { return Value(arith::AddIOp::create(b, loc, begin, j)); };
+    Value owns = emitReduce(outer, loc, length, Combine::Max, i32, [&](OpBuilder &b, Value j) {
+      return SmallVector<Value>{emitConvert(b, loc, isOwn(b, numberOf(b, j)), i32)};
+    })[0];
+    Value none = emitConstant(outer, loc, i32, 0);
+    Value any = arith::CmpIOp::create(outer, loc, arith::CmpIPredicate::sgt, owns, none);
+    auto ifAny = scf::IfOp::create(outer, loc, any, /*withElseRegion=*/false);
+    OpBuilder each = ifAny.getThenBodyBuilder();
+    emitLoop(each, loc, emitIndex(each, loc, 0), emitIndex(each, loc, length), [&](OpBuilder &b, Value j) {
+      Value number = numberOf(b, j);
+      auto ifOwn = scf::IfOp::create(b, loc, isOwn(b, number), /*withElseRegion=*/false);
+      OpBuilder then = ifOwn.getThenBodyBuilder();
+      body(then, number);
+    });
+  };
+  emitLoop(builder, loc, emitIndex(builder, loc, 0), emitIndex(builder, loc, count / atOnce),
+           [&](OpBuilder &outer, Value chunk) {
+             lookAt(outer, arith::MulIOp::create(outer, loc, chunk, emitIndex(outer, loc, atOnce)), atOnce);
+           });
+  if (count % atOnce)
+    lookAt(builder, emitIndex(builder, loc, count / atOnce * atOnce), count % atOnce);
+}
+
 void ScatterNdOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn load, StoreFn store, ValueRange) {
   NdShape nd(shapeOf(getX()), shapeOf(getIndices()), getBatchDims());
-  int64_t columns = productOf(nd.slice);
-  Value zero = emitIndex(builder, loc, 0);
-  Value blocks = emitIndex(builder, loc, llvm::divideCeil(columns, kSliceColumns));
-  SmallVector<Value> batch =
-      emitDelinearize(builder, loc, arith::DivUIOp::create(builder, loc, unit, blocks), nd.batch);
-  Value width = emitIndex(builder, loc, kSliceColumns);
-  Value first =
-      arith::MulIOp::create(builder, loc, arith::RemUIOp::create(builder, loc, unit, blocks), width);
-  Value end = arith::MinUIOp::create(builder, loc, emitIndex(builder, loc, columns),
-                                     arith::AddIOp::create(builder, loc, first, width));
+  ScatterBlocks blocks(*this, nd);
+  auto index = [&](OpBuilder &b, int64_t value) { return emitIndex(b, loc, value); };
+  Value zero = index(builder, 0), count = index(builder, blocks.ofColumns);
+  auto [first, end] = emitBlockRange(builder, loc, arith::RemUIOp::create(builder, loc, unit, count), blocks.width,
+                                     blocks.columns);
+  unit = arith::DivUIOp::create(builder, loc, unit, count);
+  Value firstRow = zero, endRow = index(builder, blocks.rows);
+  if (blocks.isDevice) {
+    count = index(builder, blocks.ofRows);
+    std::tie(firstRow, endRow) =
+        emitBlockRange(builder, loc, arith::RemUIOp::create(builder, loc, unit, count), kOwnRows, blocks.rows);
+    unit = arith::DivUIOp::create(builder, loc, unit, count);
+  }
+  SmallVector<Value> batch = emitDelinearize(builder, loc, unit, nd.batch);
   auto forColumns = [&](OpBuilder &outer, function_ref<void(OpBuilder &, ValueRange slice)> body) {
     emitLoop(
         outer, loc, first, end,
@@ -356,18 +405,17 @@ void ScatterNdOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn 
     llvm::append_range(index, b);
     return index;
   };
-  emitLoop(builder, loc, zero, emitIndex(builder, loc, productOf(nd.tuple)), [&](OpBuilder &outer, Value row) {
+  emitLoop(builder, loc, firstRow, endRow, [&](OpBuilder &outer, Value row) {
     SmallVector<Value> tuple = join(batch, emitDelinearize(outer, loc, row, nd.tuple));
     forColumns(outer, [&](OpBuilder &b, ValueRange slice) {
       SmallVector<Value> index = join(tuple, slice);
       store(b, 0, index, load(b, 0, index));
     });
   });
-  if (productOf(nd.tuple) == 0)
+  if (blocks.rows == 0)
     return;
-  emitLoop(builder, loc, zero, emitIndex(builder, loc, productOf(nd.grid)), [&](OpBuilder &outer, Value row) {
-    SmallVector<Value> at = join(batch, emitDelinearize(outer, loc, row, nd.grid));
-    SmallVector<Value> tuple = emitTuple(outer, loc, nd, at, load, 1);
+  auto placeOf = [&](OpBuilder &b, Value row) { return join(batch, emitDelinearize(b, loc, row, nd.grid)); };
+  auto scatter = [&](OpBuilder &outer, ArrayRef<Value> at, ArrayRef<Value> tuple) {
     forColumns(outer, [&](OpBuilder &b, ValueRange slice) {
       SmallVector<Value> to = join(tuple, slice);
       Value update = load(b, 2, join(at, slice));
@@ -375,7 +423,24 @@ void ScatterNdOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn 
         update = emitCombine(b, loc, Combine::Add, load(b, /*result 0=*/3, to), update);
       store(b, 0, to, update);
     });
-  });
+  };
+  int64_t rows = productOf(nd.grid);
+  if (!blocks.isDevice) {
+    emitLoop(builder, loc, zero, index(builder, rows), [&](OpBuilder &outer, Value row) {
+      SmallVector<Value> at = placeOf(outer, row);
+      scatter(outer, at, emitTuple(outer, loc, nd, at, load, 1));
+    });
+    return;
+  }
+  auto tupleOf = [&](OpBuilder &b, Value row) { return emitTuple(b, loc, nd, placeOf(b, row), load, 1); };
+  emitForOwn(
+      builder, loc, rows,
+      [&](OpBuilder &b, Value row) {
+        SmallVector<Value> tuple = tupleOf(b, row);
+        Value to = emitLinearize(b, loc, ArrayRef(tuple).drop_front(nd.batch.size()), nd.tuple);
+        return emitIsWithin(b, loc, to, firstRow, endRow);
+      },
+      [&](OpBuilder &b, Value row) { scatter(b, placeOf(b, row), tupleOf(b, row)); });
 }
 
 //===-- cumsum -----------------------------------------------------------------------------------------------------===//

@@ -1,6 +1,9 @@
 // cross_entropy and its gradient. The gradient is element by element, so that it may overwrite the logits and be fused.
 #include "NeuralRows.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
 using namespace mlir;
 using namespace mlir::scrimp;
 
@@ -26,8 +29,8 @@ static FailureOr<int64_t> labelAt(Operation *op, const HostTensor &labels, int64
     return -1;
   if (label >= 0 && label < classes)
     return label;
-  InFlightDiagnostic error = op->emitOpError() << "label " << label << " of row " << row << " is not in [0, " << classes
-                                               << ")";
+  InFlightDiagnostic error = op->emitOpError()
+                             << "label " << label << " of row " << row << " is not in [0, " << classes << ")";
   if (ignore)
     error << " and not the ignored " << *ignore;
   return failure();
@@ -44,7 +47,8 @@ static std::pair<Value, Value> emitLabel(OpBuilder &builder, Location loc, Value
   return {ignored, arith::MinSIOp::create(builder, loc, clamped, constant(classes - 1))};
 }
 
-//===-- cross_entropy ----------------------------------------------------------------------------------------------===//
+//===-- cross_entropy
+//----------------------------------------------------------------------------------------------===//
 
 void CrossEntropyOp::build(OpBuilder &builder, OperationState &state, Value logits, Value labels,
                            std::optional<int64_t> ignoreIndex) {
@@ -76,21 +80,55 @@ LogicalResult CrossEntropyOp::eval(ArrayRef<const HostTensor *> operands, Mutabl
   return success();
 }
 
+/// The largest of a row's elements and the sum of exponentials of the distances to it, in one pass (online softmax,
+/// Milakov and Gimelshein 2018): of two parts, that with the smaller maximum is scaled. One exponential per element, as
+/// two passes take.
+static std::pair<ScalarExpr, ScalarExpr> emitOnlineSum(OpBuilder &builder, Location loc, int64_t size, Type compute,
+                                                       llvm::function_ref<ScalarExpr(OpBuilder &, Value)> x) {
+  auto pair = VectorType::get({2}, compute);
+  auto join = [&](OpBuilder &b, ScalarExpr most, ScalarExpr sum) -> Value {
+    return vector::FromElementsOp::create(b, loc, pair, ValueRange{most.value, sum.value});
+  };
+  auto part = [&](OpBuilder &b, Value both, int64_t k) {
+    return ScalarExpr(b, loc, vector::ExtractOp::create(b, loc, both, k));
+  };
+  ScalarExpr nothing(builder, loc, emitNeutral(builder, loc, Combine::Max, compute));
+  auto loop = scf::ParallelOp::create(builder, loc, emitIndex(builder, loc, 0), emitIndex(builder, loc, size),
+                                      emitIndex(builder, loc, 1), join(builder, nothing, like(nothing, 0)));
+  OpBuilder inside = OpBuilder::atBlockEnd(loop.getBody());
+  ScalarExpr element = x(inside, loop.getInductionVars()[0]);
+  auto reduce = scf::ReduceOp::create(inside, loc, join(inside, element, like(element, 1)));
+  Block &block = reduce.getReductions()[0].front();
+  OpBuilder b = OpBuilder::atBlockEnd(&block);
+  ScalarExpr most = part(b, block.getArgument(0), 0), other = part(b, block.getArgument(1), 0);
+  ScalarExpr sum = part(b, block.getArgument(0), 1), otherSum = part(b, block.getArgument(1), 1);
+  ScalarExpr isLess = lt(most, other);
+  // Equal ones may be infinite.
+  ScalarExpr factor = select(eq(most, other), like(most, 1), exp(like(most, 0) - abs(most - other)));
+  ScalarExpr total = select(isLess, otherSum, sum) + select(isLess, sum, otherSum) * factor;
+  scf::ReduceReturnOp::create(b, loc, join(b, maximum(most, other), total));
+  return {part(builder, loop.getResult(0), 0), part(builder, loop.getResult(0), 1)};
+}
+
 void CrossEntropyOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn load, StoreFn store, ValueRange) {
   ArrayRef<int64_t> shape = shapeOf(getLogits());
   RowEmitter row(builder, loc, unit, shape, shape.size() - 1);
   Type compute = getComputeType(tensorType(getLogits()).getElementType());
   auto x = [&](OpBuilder &b, Value j) { return loadCompute(b, loc, load, 0, row.at(b, j)); };
-  ScalarExpr most = row.reduce(Combine::Max, compute, x);
-  ScalarExpr logSum =
-      log(row.reduce(Combine::Add, compute, [&](OpBuilder &b, Value j) { return exp(x(b, j) - in(b, most)); }));
-  auto [ignored, label] =
-      emitLabel(builder, loc, load(builder, 1, row.getOuter()), row.getSize(), getIgnoreIndex());
-  ScalarExpr loss = logSum - (x(builder, emitConvert(builder, loc, label, builder.getIndexType())) - most);
+  std::optional<ScalarExpr> most, sum;
+  if (TargetAttr::of(*this).isDevice()) {
+    std::tie(most, sum) = emitOnlineSum(builder, loc, row.getSize(), compute, x);
+  } else {
+    most = row.reduce(Combine::Max, compute, x);
+    sum = row.reduce(Combine::Add, compute, [&](OpBuilder &b, Value j) { return exp(x(b, j) - in(b, *most)); });
+  }
+  ScalarExpr logSum = log(*sum);
+  auto [ignored, label] = emitLabel(builder, loc, load(builder, 1, row.getOuter()), row.getSize(), getIgnoreIndex());
+  ScalarExpr loss = logSum - (x(builder, emitConvert(builder, loc, label, builder.getIndexType())) - *most);
   if (ignored)
     loss = select(loss.with(ignored), like(loss, 0), loss);
   store(builder, 0, row.getOuter(), loss.value);
-  store(builder, 1, row.getOuter(), (most + logSum).value);
+  store(builder, 1, row.getOuter(), (*most + logSum).value);
 }
 
 void CrossEntropyOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool>,
@@ -115,7 +153,8 @@ void CrossEntropyOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGra
   operandGrads[0] = operandGrads[0] ? (dx + dx.with(operandGrads[0])).value : dx.value;
 }
 
-//===-- cross_entropy_grad -----------------------------------------------------------------------------------------===//
+//===-- cross_entropy_grad
+//-----------------------------------------------------------------------------------------===//
 
 LogicalResult CrossEntropyGradOp::verify() { return verifyLogits(*this, getLogits(), getLabels(), getLse()); }
 
@@ -139,8 +178,7 @@ SmallVector<Value> CrossEntropyGradOp::emitElement(OpBuilder &builder, Location 
   ValueRange row = ivs.drop_back();
   ScalarExpr x = loadCompute(builder, loc, load, 0, ivs), lse = loadCompute(builder, loc, load, 2, row),
              g = loadCompute(builder, loc, load, 3, row);
-  auto [ignored, label] =
-      emitLabel(builder, loc, load(builder, 1, row), shapeOf(getLogits()).back(), getIgnoreIndex());
+  auto [ignored, label] = emitLabel(builder, loc, load(builder, 1, row), shapeOf(getLogits()).back(), getIgnoreIndex());
   ScalarExpr j(builder, loc, emitConvert(builder, loc, ivs.back(), builder.getI64Type()));
   ScalarExpr target = select(eq(j, j.with(label)), like(x, 1), like(x, 0));
   // Where nothing flows in, nothing flows out, whatever the logits are.

@@ -1,7 +1,6 @@
 // layer_norm, rms_norm and their gradients. The mean first, then the deviations' squares: no cancellation.
+#include "ColumnSums.h"
 #include "NeuralRows.h"
-
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -198,80 +197,115 @@ void LayerNormGradOp::emitUnit(OpBuilder &builder, Location loc, Value unit, Loa
 
 //===-- Gradients of scale and bias ------------------------------------------------------------------------------===//
 
-/// Columns of one unit: neighbours in memory, whose sums stay in a small buffer while all rows pass by.
-static constexpr int64_t kParameterColumns = 32;
-
-static int64_t countColumnBlocks(Value x, int64_t axis) {
-  return llvm::divideCeil(productOf(shapeOf(x).drop_front(axis)), kParameterColumns);
+/// The slices of rows that the sums of a parameter's gradient are of.
+static int64_t slicesOf(Value x, int64_t axis, Value gradient) {
+  return productOf(shapeOf(gradient)) / std::max<int64_t>(1, productOf(shapeOf(x).drop_front(axis)));
 }
 
-/// Emits block `unit` of columns: stores in result r the sums over the rows of value r of `element(row, index)`, where
-/// `row` is the index of a statistic and `index` one of x. The results' elements are of `type`.
+static LogicalResult verifyParameterGrad(Operation *op, Value x, int64_t axis, Value gradient, Value statistic) {
+  if (failed(verifyNorm(op, x, axis, {}, {}, statistic)))
+    return failure();
+  RankedTensorType type = tensorType(gradient);
+  ArrayRef<int64_t> inner = shapeOf(x).drop_front(axis);
+  Type element = tensorType(x).getElementType();
+  bool isSliced = type.getRank() == static_cast<int64_t>(inner.size()) + 1 && type.getShape().drop_front() == inner &&
+                  type.getDimSize(0) > 0 && countRows(x, axis) % type.getDimSize(0) == 0;
+  if ((type.getShape() != inner && !isSliced) ||
+      (type.getElementType() != element && type.getElementType() != getComputeType(element)))
+    return op->emitOpError() << "gradients must be " << RankedTensorType::get(inner, element)
+                             << ", the normalized dimensions of x, found " << type;
+  return success();
+}
+
+static ColumnBlocks blocksOf(Operation *op, Value x, int64_t axis) {
+  return ColumnBlocks(op, productOf(shapeOf(x).drop_front(axis)), tensorType(x).getElementType());
+}
+
+/// Emits unit `unit`, a block of columns of a slice: stores in result r the sums over the slice's rows of value r of
+/// `element(row, index)`, where `row` is the index of a statistic and `index` one of x.
 static void
-emitColumnSums(OpBuilder &builder, Location loc, Value unit, Value x, int64_t axis, Type type, unsigned count,
-               StoreFn store,
+emitColumnSums(OpBuilder &builder, Operation *op, Value unit, Value x, int64_t axis, StoreFn store,
                function_ref<SmallVector<ScalarExpr>(OpBuilder &, ValueRange row, ValueRange index)> element) {
+  Location loc = op->getLoc();
   ArrayRef<int64_t> outer = shapeOf(x).take_front(axis), inner = shapeOf(x).drop_front(axis);
-  Type compute = getComputeType(type);
-  Value zero = emitIndex(builder, loc, 0), width = emitIndex(builder, loc, kParameterColumns);
-  Value first = arith::MulIOp::create(builder, loc, unit, width);
-  Value size = arith::MinUIOp::create(
-      builder, loc, width, arith::SubIOp::create(builder, loc, emitIndex(builder, loc, productOf(inner)), first));
-  auto column = [&](OpBuilder &b, Value lane) {
-    return emitDelinearize(b, loc, arith::AddIOp::create(b, loc, first, lane), inner);
-  };
-  SmallVector<Value> sums;
-  for (unsigned r = 0; r < count; ++r)
-    sums.push_back(emitStackBuffer(builder, loc, {kParameterColumns}, compute));
-  Value neutral = emitConstant(builder, loc, compute, 0);
-  auto forEachLane = [&](OpBuilder &outside, function_ref<void(OpBuilder &, Value)> body) {
-    emitLoop(outside, loc, zero, size, body, /*parallel=*/true);
-  };
-  forEachLane(builder, [&](OpBuilder &b, Value lane) {
-    for (Value sum : sums)
-      memref::StoreOp::create(b, loc, neutral, sum, lane);
-  });
-  emitLoop(builder, loc, zero, emitIndex(builder, loc, productOf(outer)), [&](OpBuilder &rows, Value linear) {
-    SmallVector<Value> row = emitDelinearize(rows, loc, linear, outer);
-    forEachLane(rows, [&](OpBuilder &b, Value lane) {
-      SmallVector<Value> index(row);
-      llvm::append_range(index, column(b, lane));
-      for (auto [sum, value] : llvm::zip(sums, element(b, row, index))) {
-        Value old = memref::LoadOp::create(b, loc, sum, lane);
-        memref::StoreOp::create(b, loc, emitCombine(b, loc, Combine::Add, old, value.value), sum, lane);
-      }
-    });
-  });
-  forEachLane(builder, [&](OpBuilder &b, Value lane) {
-    for (auto [r, sum] : llvm::enumerate(sums))
-      store(b, r, column(b, lane), emitConvert(b, loc, memref::LoadOp::create(b, loc, sum, lane), type));
-  });
+  Type type = tensorType(op->getResult(0)).getElementType();
+  ColumnBlocks blocks = blocksOf(op, x, axis);
+  int64_t slices = slicesOf(x, axis, op->getResult(0)), rows = productOf(outer) / slices;
+  Value block = unit, slice, begin;
+  if (slices > 1) {
+    Value count = emitIndex(builder, loc, blocks.getCount());
+    slice = arith::DivUIOp::create(builder, loc, unit, count);
+    block = arith::RemUIOp::create(builder, loc, unit, count);
+    begin = arith::MulIOp::create(builder, loc, slice, emitIndex(builder, loc, rows));
+  }
+  emitColumnBlock(
+      builder, loc, blocks, block, rows, Combine::Add, getComputeType(type), op->getNumResults(),
+      [&](OpBuilder &ofRow, Value number) -> ColumnFn {
+        Value linear = begin ? Value(arith::AddIOp::create(ofRow, loc, begin, number)) : number;
+        SmallVector<Value> row = emitDelinearize(ofRow, loc, linear, outer);
+        return [&, row](OpBuilder &b, Value column) {
+          SmallVector<Value> index(row), values;
+          llvm::append_range(index, emitDelinearize(b, loc, column, inner));
+          for (ScalarExpr value : element(b, row, index))
+            values.push_back(value.value);
+          return values;
+        };
+      },
+      [&](OpBuilder &b, Value column, ValueRange sums) {
+        SmallVector<Value> index = emitDelinearize(b, loc, column, inner);
+        if (slice)
+          index.insert(index.begin(), slice);
+        for (auto [r, sum] : llvm::enumerate(sums))
+          store(b, r, index, emitConvert(b, loc, sum, type));
+      });
+}
+
+/// The sums of many slices, then of these; empty where the rows stay whole.
+static SmallVector<Value> buildSlices(OpBuilder &builder, Operation *op, TargetAttr target, Value x, int64_t axis) {
+  auto type = tensorType(op->getResult(0));
+  int64_t slices = target.isDevice() ? countSlices(countRows(x, axis)) : 1;
+  if (slices == 1 || type.getNumElements() == 0 || type.getShape() != shapeOf(x).drop_front(axis))
+    return {};
+  SmallVector<int64_t> shape(type.getShape());
+  shape.insert(shape.begin(), slices);
+  Operation *partial = builder.clone(*op);
+  SmallVector<Value> results;
+  for (OpResult result : partial->getResults())
+    result.setType(RankedTensorType::get(shape, getComputeType(type.getElementType())));
+  for (Value result : partial->getResults())
+    results.push_back(combineSlices(builder, op->getLoc(), ReduceKind::sum, result, type));
+  return results;
 }
 
 LogicalResult LayerNormParameterGradOp::verify() {
-  return verifyNorm(*this, getX(), getAxis(), getDscale(), {}, getMean());
+  return verifyParameterGrad(*this, getX(), getAxis(), getDscale(), getMean());
 }
 
-int64_t LayerNormParameterGradOp::getNumUnits() { return countColumnBlocks(getX(), getAxis()); }
+int64_t LayerNormParameterGradOp::getNumUnits() {
+  return slicesOf(getX(), getAxis(), getDscale()) * blocksOf(*this, getX(), getAxis()).getCount();
+}
+SmallVector<Value> LayerNormParameterGradOp::buildExpansion(OpBuilder &builder, TargetAttr target) {
+  return buildSlices(builder, *this, target, getX(), getAxis());
+}
 bool LayerNormParameterGradOp::mayOverwrite(unsigned, unsigned) { return false; }
 
 LogicalResult LayerNormParameterGradOp::eval(ArrayRef<const HostTensor *> operands,
                                              MutableArrayRef<HostTensor> results) {
-  int64_t size = results[0].size();
+  int64_t size = productOf(shapeOf(getX()).drop_front(getAxis()));
+  int64_t slice = operands[0]->size() / slicesOf(getX(), getAxis(), getDscale());
   for (int64_t i = 0; i < operands[0]->size(); ++i) {
-    int64_t row = i / size, column = i % size;
+    int64_t row = i / size, sum = i / slice * size + i % size;
     double g = operands[3]->floats()[i];
-    results[0].floats()[column] +=
+    results[0].floats()[sum] +=
         g * ((operands[0]->floats()[i] - operands[1]->floats()[row]) * operands[2]->floats()[row]);
-    results[1].floats()[column] += g;
+    results[1].floats()[sum] += g;
   }
   return success();
 }
 
 void LayerNormParameterGradOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn load, StoreFn store,
                                         ValueRange) {
-  Type type = tensorType(getDscale()).getElementType();
-  emitColumnSums(builder, loc, unit, getX(), getAxis(), type, 2, store, [&](OpBuilder &b, ValueRange row, ValueRange index) {
+  emitColumnSums(builder, *this, unit, getX(), getAxis(), store, [&](OpBuilder &b, ValueRange row, ValueRange index) {
     ScalarExpr g = loadCompute(b, loc, load, 3, index);
     ScalarExpr deviation = loadCompute(b, loc, load, 0, index) - loadCompute(b, loc, load, 1, row);
     return SmallVector<ScalarExpr>{g * (deviation * loadCompute(b, loc, load, 2, row)), g};
@@ -279,24 +313,29 @@ void LayerNormParameterGradOp::emitUnit(OpBuilder &builder, Location loc, Value 
 }
 
 LogicalResult RmsNormParameterGradOp::verify() {
-  return verifyNorm(*this, getX(), getAxis(), getDscale(), {}, getRstd());
+  return verifyParameterGrad(*this, getX(), getAxis(), getDscale(), getRstd());
 }
 
-int64_t RmsNormParameterGradOp::getNumUnits() { return countColumnBlocks(getX(), getAxis()); }
+int64_t RmsNormParameterGradOp::getNumUnits() {
+  return slicesOf(getX(), getAxis(), getDscale()) * blocksOf(*this, getX(), getAxis()).getCount();
+}
+SmallVector<Value> RmsNormParameterGradOp::buildExpansion(OpBuilder &builder, TargetAttr target) {
+  return buildSlices(builder, *this, target, getX(), getAxis());
+}
 bool RmsNormParameterGradOp::mayOverwrite(unsigned, unsigned) { return false; }
 
 LogicalResult RmsNormParameterGradOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRef<HostTensor> results) {
-  int64_t size = results[0].size();
+  int64_t size = productOf(shapeOf(getX()).drop_front(getAxis()));
+  int64_t slice = operands[0]->size() / slicesOf(getX(), getAxis(), getDscale());
   for (int64_t i = 0; i < operands[0]->size(); ++i)
-    results[0].floats()[i % size] +=
+    results[0].floats()[i / slice * size + i % size] +=
         operands[2]->floats()[i] * (operands[0]->floats()[i] * operands[1]->floats()[i / size]);
   return success();
 }
 
 void RmsNormParameterGradOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn load, StoreFn store,
                                       ValueRange) {
-  Type type = tensorType(getDscale()).getElementType();
-  emitColumnSums(builder, loc, unit, getX(), getAxis(), type, 1, store, [&](OpBuilder &b, ValueRange row, ValueRange index) {
+  emitColumnSums(builder, *this, unit, getX(), getAxis(), store, [&](OpBuilder &b, ValueRange row, ValueRange index) {
     ScalarExpr normalized = loadCompute(b, loc, load, 0, index) * loadCompute(b, loc, load, 1, row);
     return SmallVector<ScalarExpr>{loadCompute(b, loc, load, 2, index) * normalized};
   });

@@ -1,7 +1,7 @@
+#include "ColumnSums.h"
 #include "MapOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
 using namespace mlir::scrimp;
@@ -53,7 +53,7 @@ LogicalResult ReduceOp::verify() {
     last = d;
   }
   auto expected = tensorType(getX()).clone(pick(shapeOf(getX()), keptDims(*this)));
-  if (expected != getY().getType())
+  if (expected != getY().getType() && expected.clone(getComputeType(expected.getElementType())) != getY().getType())
     return emitOpError() << "result type must be " << expected << ", found " << getY().getType();
   return success();
 }
@@ -138,9 +138,6 @@ void ReduceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, Ar
 
 //===-- Code -------------------------------------------------------------------------------------------------------===//
 
-/// Columns that one unit of a column reduction handles.
-static constexpr int64_t kColumns = 32;
-
 /// Whether the last dimension is kept, so that neighbouring results come from neighbouring elements.
 static bool isColumnReduction(ReduceOp op) {
   int64_t rank = tensorType(op.getX()).getRank();
@@ -151,8 +148,8 @@ int64_t ReduceOp::getNumUnits() {
   int64_t results = tensorType(getY()).getNumElements();
   if (!isColumnReduction(*this) || results == 0)
     return results;
-  int64_t columns = shapeOf(getX()).back();
-  return results / columns * llvm::divideCeil(columns, kColumns);
+  ColumnBlocks blocks(*this, shapeOf(getX()).back(), tensorType(getX()).getElementType());
+  return results / blocks.columns * blocks.getCount();
 }
 
 void ReduceOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn load, StoreFn store, ValueRange) {
@@ -177,37 +174,56 @@ void ReduceOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn loa
     store(builder, 0, keptIndex, emitConvert(builder, loc, total, resultType));
     return;
   }
-  int64_t columns = shape.back(), blocks = llvm::divideCeil(columns, kColumns);
-  Value blockCount = emitIndex(builder, loc, blocks);
+  ColumnBlocks blocks(*this, shape.back(), tensorType(getX()).getElementType());
+  Value blockCount = emitIndex(builder, loc, blocks.getCount());
   SmallVector<Value> outer = emitDelinearize(builder, loc, arith::DivUIOp::create(builder, loc, unit, blockCount),
                                              ArrayRef(keptShape).drop_back());
-  Value first = arith::MulIOp::create(builder, loc, arith::RemUIOp::create(builder, loc, unit, blockCount),
-                                      emitIndex(builder, loc, kColumns));
-  Value size = arith::MinUIOp::create(builder, loc, emitIndex(builder, loc, kColumns),
-                                      arith::SubIOp::create(builder, loc, emitIndex(builder, loc, columns), first));
-  Value zero = emitIndex(builder, loc, 0), sums = emitStackBuffer(builder, loc, {kColumns}, computeType);
-  Value neutral = emitNeutral(builder, loc, kind, computeType);
-  emitLoop(builder, loc, zero, size,
-           [&](OpBuilder &b, Value lane) { memref::StoreOp::create(b, loc, neutral, sums, lane); }, true);
-  auto columnIndex = [&](OpBuilder &b, Value lane) {
+  Value block = arith::RemUIOp::create(builder, loc, unit, blockCount);
+  auto indexOf = [&](Value column) {
     SmallVector<Value> index(outer);
-    index.push_back(arith::AddIOp::create(b, loc, first, lane));
+    index.push_back(column);
     return index;
   };
-  emitLoop(builder, loc, zero, emitIndex(builder, loc, count), [&](OpBuilder &rows, Value row) {
-    emitLoop(
-        rows, loc, zero, size,
-        [&](OpBuilder &b, Value lane) {
-          Value value = element(b, columnIndex(b, lane), row), old = memref::LoadOp::create(b, loc, sums, lane);
-          memref::StoreOp::create(b, loc, emitCombine(b, loc, kind, old, value), sums, lane);
-        },
-        true);
-  });
-  emitLoop(
-      builder, loc, zero, size,
-      [&](OpBuilder &b, Value lane) {
-        Value sum = memref::LoadOp::create(b, loc, sums, lane);
-        store(b, 0, columnIndex(b, lane), emitConvert(b, loc, sum, resultType));
+  emitColumnBlock(
+      builder, loc, blocks, block, count, kind, computeType, 1,
+      [&](OpBuilder &, Value row) -> ColumnFn {
+        return [&, row](OpBuilder &b, Value column) { return SmallVector<Value>{element(b, indexOf(column), row)}; };
       },
-      true);
+      [&](OpBuilder &b, Value column, ValueRange sums) {
+        store(b, 0, indexOf(column), emitConvert(b, loc, sums[0], resultType));
+      });
+}
+
+/// Rows that are a device's whole work for few results are cut into pieces of about this length.
+static constexpr int64_t kLongRow = 1 << 16, kPieceOfRow = 1 << 13, kFewResults = 64;
+
+SmallVector<Value> ReduceOp::buildExpansion(OpBuilder &builder, TargetAttr target) {
+  ArrayRef<int64_t> shape = shapeOf(getX()), dims = getDims();
+  int64_t results = tensorType(getY()).getNumElements();
+  if (!target.isDevice() || results == 0 || dims.empty())
+    return {};
+  int64_t rows = productOf(pick(shape, dims));
+  auto wide = RankedTensorType::get({}, getComputeType(tensorType(getY()).getElementType()));
+  bool isLeading = llvm::equal(dims, llvm::seq<int64_t>(0, dims.size()));
+  if (isLeading && isColumnReduction(*this)) {
+    int64_t slices = countSlices(rows);
+    if (slices == 1)
+      return {};
+    Value x = reshapeTo(builder, getLoc(), getX(), {slices, rows / slices, results});
+    Value sums = ReduceOp::create(builder, getLoc(), wide.clone({slices, results}), getKind(), x, ArrayRef<int64_t>{1});
+    return {combineSlices(builder, getLoc(), getKind(), sums, tensorType(getY()))};
+  }
+  bool isTrailing = llvm::equal(dims, llvm::seq<int64_t>(shape.size() - dims.size(), shape.size()));
+  if (!isTrailing || rows < kLongRow || results > kFewResults)
+    return {};
+  for (int64_t length = kPieceOfRow; length < rows; ++length)
+    if (rows % length == 0) {
+      Value x = reshapeTo(builder, getLoc(), getX(), {results * (rows / length), length});
+      Value sums = ReduceOp::create(builder, getLoc(), wide.clone({results * (rows / length)}), getKind(), x,
+                                    ArrayRef<int64_t>{1});
+      sums = reshapeTo(builder, getLoc(), sums, {results, rows / length});
+      Value y = ReduceOp::create(builder, getLoc(), getKind(), sums, ArrayRef<int64_t>{1});
+      return {castToType(builder, getLoc(), reshapeTo(builder, getLoc(), y, shapeOf(getY())), getY().getType())};
+    }
+  return {};
 }

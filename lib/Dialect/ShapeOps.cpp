@@ -581,8 +581,8 @@ void ScatterAddOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads
     operandGrads[2] = resultGrads[0];
 }
 
-/// Columns of one unit. A unit owns its columns of the result, zeroes them where nothing is in them yet, and adds to
-/// them in order.
+/// Columns of one unit on a CPU. A unit owns its columns of the result, on a device in some rows, zeroes them where
+/// nothing is in them yet, and adds to them in order.
 static constexpr int64_t kScatterColumns = 64;
 
 static void splitScatterShape(ScatterAddOp op, int64_t &outer, int64_t &inner) {
@@ -592,10 +592,18 @@ static void splitScatterShape(ScatterAddOp op, int64_t &outer, int64_t &inner) {
       (static_cast<int64_t>(d) < static_cast<int64_t>(op.getDim()) ? outer : inner) *= size;
 }
 
+/// How many units share out the result's columns and rows.
+static std::pair<int64_t, int64_t> countScatterBlocks(ScatterAddOp op, int64_t columns, int64_t rows) {
+  if (TargetAttr::of(op).isDevice())
+    return {llvm::divideCeil(columns, kOwnColumns), llvm::divideCeil(rows, kOwnRows)};
+  return {llvm::divideCeil(columns, kScatterColumns), 1};
+}
+
 int64_t ScatterAddOp::getNumUnits() {
   int64_t outer, inner;
   splitScatterShape(*this, outer, inner);
-  return outer * llvm::divideCeil(inner, kScatterColumns);
+  auto [ofColumns, ofRows] = countScatterBlocks(*this, inner, shapeOf(getY())[getDim()]);
+  return outer * ofColumns * ofRows;
 }
 
 void ScatterAddOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn load, StoreFn store, ValueRange) {
@@ -604,15 +612,21 @@ void ScatterAddOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn
   ArrayRef<int64_t> shape = shapeOf(getY()), indexShape = shapeOf(getIndices());
   ArrayRef<int64_t> outerShape = shape.take_front(dim), innerShape = shape.drop_front(dim + 1);
   Type type = tensorType(getY()).getElementType();
-  int64_t blocks = llvm::divideCeil(inner, kScatterColumns), count = tensorType(getIndices()).getNumElements();
+  bool isDevice = TargetAttr::of(*this).isDevice();
+  auto [blocks, ofRows] = countScatterBlocks(*this, inner, rows);
+  int64_t count = tensorType(getIndices()).getNumElements();
   Value zero = emitIndex(builder, loc, 0), blockCount = emitIndex(builder, loc, blocks);
-  SmallVector<Value> outerIndex =
-      emitDelinearize(builder, loc, arith::DivUIOp::create(builder, loc, unit, blockCount), outerShape);
-  Value first = arith::MulIOp::create(builder, loc, arith::RemUIOp::create(builder, loc, unit, blockCount),
-                                      emitIndex(builder, loc, kScatterColumns));
-  Value end = arith::MinUIOp::create(
-      builder, loc, emitIndex(builder, loc, inner),
-      arith::AddIOp::create(builder, loc, first, emitIndex(builder, loc, kScatterColumns)));
+  auto [first, end] = emitBlockRange(builder, loc, arith::RemUIOp::create(builder, loc, unit, blockCount),
+                                     isDevice ? kOwnColumns : kScatterColumns, inner);
+  unit = arith::DivUIOp::create(builder, loc, unit, blockCount);
+  Value firstRow = zero, endRow = emitIndex(builder, loc, rows);
+  if (isDevice) {
+    Value rowBlocks = emitIndex(builder, loc, ofRows);
+    std::tie(firstRow, endRow) =
+        emitBlockRange(builder, loc, arith::RemUIOp::create(builder, loc, unit, rowBlocks), kOwnRows, rows);
+    unit = arith::DivUIOp::create(builder, loc, unit, rowBlocks);
+  }
+  SmallVector<Value> outerIndex = emitDelinearize(builder, loc, unit, outerShape);
   auto target = [&](OpBuilder &b, Value row, Value column) {
     SmallVector<Value> index(outerIndex);
     index.push_back(row);
@@ -622,14 +636,17 @@ void ScatterAddOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn
   unsigned result = getNumOperands(); // for `load`
   if (!getAcc()) {
     Value zeroElement = emitConstant(builder, loc, type, 0);
-    emitLoop(builder, loc, zero, emitIndex(builder, loc, rows), [&](OpBuilder &b, Value row) {
+    emitLoop(builder, loc, firstRow, endRow, [&](OpBuilder &b, Value row) {
       emitLoop(b, loc, first, end,
                [&](OpBuilder &inside, Value column) { store(inside, 0, target(inside, row, column), zeroElement); }, true);
     });
   }
-  emitLoop(builder, loc, zero, emitIndex(builder, loc, count), [&](OpBuilder &b, Value i) {
+  auto rowOf = [&](OpBuilder &b, Value i) {
+    return emitWrapIndex(b, loc, load(b, 1, emitDelinearize(b, loc, i, indexShape)), rows);
+  };
+  auto addRow = [&](OpBuilder &b, Value i) {
     SmallVector<Value> at = emitDelinearize(b, loc, i, indexShape);
-    Value row = emitWrapIndex(b, loc, load(b, 1, at), rows);
+    Value row = rowOf(b, i);
     emitLoop(
         b, loc, first, end,
         [&](OpBuilder &inside, Value column) {
@@ -640,5 +657,10 @@ void ScatterAddOp::emitUnit(OpBuilder &builder, Location loc, Value unit, LoadFn
           store(inside, 0, to, arith::AddFOp::create(inside, loc, old, update));
         },
         true);
-  });
+  };
+  if (!isDevice)
+    return emitLoop(builder, loc, zero, emitIndex(builder, loc, count), addRow);
+  emitForOwn(
+      builder, loc, count,
+      [&](OpBuilder &b, Value i) { return emitIsWithin(b, loc, rowOf(b, i), firstRow, endRow); }, addRow);
 }

@@ -5,9 +5,10 @@
 // RUN: %ptxas -arch=sm_80 -o %t.cubin %t.ptx
 
 func.func @main(%x: tensor<30x130xf32>, %h: tensor<600x256xbf16>, %w: tensor<256xf32>, %r: tensor<600x256xf32>,
-                %odd: tensor<64x1001xf32>, %flat: tensor<4096xf32>, %t: tensor<64x96xf32>)
+                %odd: tensor<64x1001xf32>, %flat: tensor<4096xf32>, %t: tensor<64x96xf32>,
+                %logits: tensor<16x8192xf32>, %labels: tensor<16xi64>)
     -> (tensor<30x130xf32>, tensor<600x256xf32>, tensor<600x256xbf16>, tensor<600xf32>, tensor<600xf32>,
-        tensor<600x256xf32>, tensor<64x1001xf32>, tensor<31xf32>, tensor<96x64xf32>) {
+        tensor<600x256xf32>, tensor<64x1001xf32>, tensor<31xf32>, tensor<96x64xf32>, tensor<16xf32>) {
   // 3900 elements: 975 groups of 4.
   // CHECK-LABEL: .entry k0(
   // CHECK: ld.global.v4.b32
@@ -56,7 +57,14 @@ func.func @main(%x: tensor<30x130xf32>, %h: tensor<600x256xbf16>, %w: tensor<256
   // CHECK-LABEL: .entry k6(
   // CHECK-NOT: ld.global.v
   %turned = scrimp.transpose %t [1, 0] : tensor<64x96xf32> -> tensor<96x64xf32>
-  return %y, %wide, %ln, %mean, %rstd, %centred, %p, %e, %turned : tensor<30x130xf32>, tensor<600x256xf32>,
+
+  // Maximum and sum of exponentials are one pass over the classes; of the label's logit there is one more load.
+  // CHECK-LABEL: .entry k7(
+  // CHECK: ld.global.v4.b32
+  // CHECK-NOT: ld.global.v
+  // CHECK-LABEL: .entry
+  %loss, %lse = scrimp.cross_entropy %logits, %labels : tensor<16x8192xf32>, tensor<16xi64> -> tensor<16xf32>
+  return %y, %wide, %ln, %mean, %rstd, %centred, %p, %e, %turned, %loss : tensor<30x130xf32>, tensor<600x256xf32>,
       tensor<600x256xbf16>, tensor<600xf32>, tensor<600xf32>, tensor<600x256xf32>, tensor<64x1001xf32>, tensor<31xf32>,
-      tensor<96x64xf32>
+      tensor<96x64xf32>, tensor<16xf32>
 }

@@ -32,8 +32,8 @@ func.func @kept_dimension(%x: tensor<2x3xf32>) {
 
 // -----
 
-func.func @wider_result(%x: tensor<2x3xbf16>) {
-  // expected-error@+1 {{result type must be 'tensor<2xbf16>', found 'tensor<2xf32>'}}
-  %y = scrimp.reduce sum, %x [1] : tensor<2x3xbf16> -> tensor<2xf32>
+func.func @another_type(%x: tensor<2x3xbf16>) {
+  // expected-error@+1 {{result type must be 'tensor<2xbf16>', found 'tensor<2xf64>'}}
+  %y = scrimp.reduce sum, %x [1] : tensor<2x3xbf16> -> tensor<2xf64>
   return
 }

@@ -10,11 +10,13 @@
 include "scrimp/Dialect/ScrimpBase.td"
 
 // One unit per row; `flops` per element of the first operand.
-class Scrimp_NeuralRowsOp<string mnemonic, int flops, list<Trait> traits = [], list<string> precision = []>
+class Scrimp_NeuralRowsOp<string mnemonic, int flops, list<Trait> traits = [], list<string> precision = [],
+                          list<string> kernelMethods = []>
     : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, DeclareOpInterfaceMethods<CostOp, ["getFlops"]>,
         DeclareOpInterfaceMethods<PrecisionOp, precision>,
         DeclareOpInterfaceMethods<BatchSplitOp, Scrimp_Dimensions>,
-        DeclareOpInterfaceMethods<KernelOp, ["getKernelFamily", "getNumUnits", "emitUnit", "mayOverwrite"]>], traits)> {
+        DeclareOpInterfaceMethods<KernelOp, !listconcat(["getKernelFamily", "getNumUnits", "emitUnit", "mayOverwrite"],
+                                                        kernelMethods)>], traits)> {
   let extraClassDefinition = [{
     ::mlir::scrimp::KernelFamily $cppClass::getKernelFamily() { return ::mlir::scrimp::KernelFamily::Rows; }
     int64_t $cppClass::getFlops() { return tensorType((*this)->getOperand(0)).getNumElements() * }] # flops # [{; }
@@ -120,9 +122,12 @@ def Scrimp_LayerNormGradOp : Scrimp_NeuralRowsOp<"layer_norm_grad", 12, [AllType
 
 def Scrimp_LayerNormParameterGradOp : Scrimp_NeuralRowsOp<"layer_norm_parameter_grad", 5, [AllTypesMatch<["x", "g"]>,
     AllTypesMatch<["mean", "rstd"]>, AllTypesMatch<["dscale", "dbias"]>],
-    Scrimp_Precision> {
+    Scrimp_Precision, ["buildExpansion"]> {
   let summary = "The gradients of layer_norm with respect to scale and bias: sums over rows of g (x - mean) rstd, of g";
-  let description = [{ One pass over x and g, without a tensor of the products. Rows are added in order. }];
+  let description = [{
+    One pass over x and g, without a tensor of the products. Rows are added in order. Results of another dimension in
+    front hold the sums of that many equal slices of the rows.
+  }];
   let arguments = (ins Scrimp_FloatTensor:$x, Scrimp_WideFloatTensor:$mean, Scrimp_WideFloatTensor:$rstd,
                    Scrimp_FloatTensor:$g, I64Attr:$axis);
   let results = (outs Scrimp_FloatTensor:$dscale, Scrimp_FloatTensor:$dbias);
@@ -154,8 +159,9 @@ def Scrimp_RmsNormGradOp : Scrimp_NeuralRowsOp<"rms_norm_grad", 9, [AllTypesMatc
 }
 
 def Scrimp_RmsNormParameterGradOp : Scrimp_NeuralRowsOp<"rms_norm_parameter_grad", 3, [AllTypesMatch<["x", "g"]>],
-    Scrimp_Precision> {
+    Scrimp_Precision, ["buildExpansion"]> {
   let summary = "The gradient of rms_norm with respect to scale: sums over rows of g x rstd";
+  let description = [{ A result of another dimension in front holds the sums of that many equal slices of the rows. }];
   let arguments = (ins Scrimp_FloatTensor:$x, Scrimp_WideFloatTensor:$rstd, Scrimp_FloatTensor:$g, I64Attr:$axis);
   let results = (outs Scrimp_FloatTensor:$dscale);
   let assemblyFormat = "$x `,` $rstd `,` $g attr-dict `:` type($x) `,` type($rstd) `->` type($dscale)";

@@ -9,11 +9,13 @@ def Scrimp_ReduceKind : I64EnumAttr<"ReduceKind", "How elements are combined", [
   let cppNamespace = "::mlir::scrimp";
 }
 
-def Scrimp_ReduceOp : Scrimp_RowsOp<"reduce", [Scrimp_Differentiable], [], Scrimp_LinearDimensions, Scrimp_Precision> {
+def Scrimp_ReduceOp : Scrimp_RowsOp<"reduce", [Scrimp_Differentiable], ["buildExpansion"], Scrimp_LinearDimensions,
+                                    Scrimp_Precision> {
   let summary = "Combines the elements along `dims`, which the result lacks";
   let description = [{
-    f16 and bf16 are combined in f32 and rounded once. The order is a function of the shape alone: trailing dimensions
-    go to 16 lanes (Codegen/Emit.h), others in row-major order. Max and min share the gradient among equal elements (as
+    f16 and bf16 are combined in f32 and rounded once, or not at all where the result is f32. The order is a function of
+    the shape and the target: on a CPU trailing dimensions go to 16 lanes (Codegen/Emit.h), others in row-major order;
+    devices cut many rows into slices (Dialect/ColumnSums.h). Max and min share the gradient among equal elements (as
     torch.amax). Over no elements: the neutral element.
   }];
   let arguments = (ins Scrimp_ReduceKind:$kind, Scrimp_NumericTensor:$x, DenseI64ArrayAttr:$dims);
