@@ -141,7 +141,7 @@ TEST_F(Budgets, AreKeptAndMonotoneOverRanks) {
       budget = i % 3 == 0 ? std::min(budget - 1, bytes + bytes / 50) : i % 3 == 1 ? bytes : bytes - 1;
     }
   }
-  EXPECT_GE(apart, graphs) << "most graphs have but one plan: nothing is tested";
+  EXPECT_GT(apart, graphs / 2) << "most graphs have but one plan: nothing is tested";
 }
 
 } // namespace
