@@ -5,6 +5,7 @@
 #include "scrimp/runtime/Launch.h"
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <unistd.h>
 
 using namespace scrimp::runtime;
@@ -16,6 +17,7 @@ int main(int argc, char **argv) {
   Launch launch = Launch::fromEnvironment();
   const char *world = getenv("SCRIMP_TEST_WORLD");
   TestProgram test(world ? atoi(world) : launch.size);
+  std::filesystem::remove(test.folder); // which is for tests in this process; a rank that is killed would leave it
   if (const char *model = getenv("SCRIMP_TEST_MODEL"))
     test.table.model = model;
   if (const char *when = getenv("SCRIMP_TEST_AT"))
