@@ -101,6 +101,12 @@ private:
     return llvm::any_of(op.getOperands(), [](Value v) { return v.getDefiningOp() && isa<AsyncOp>(v.getDefiningOp()); });
   }
 
+  /// Whether the op puts one of its operands into another: sums of both can lie where they go.
+  static bool places(Operation &op) {
+    std::optional<Tie> tie = isViewLike(&op) ? getViewTie(op.getResult(0)) : std::nullopt;
+    return tie && tie->placed;
+  }
+
   /// Which of the ops that are linear in sums wait for the complete sums. An op stays in the loop only where that makes
   /// the accumulators smaller: both gradients of a tied parameter are added up there, but not gradients scaled apart.
   void chooseSums() {
@@ -126,7 +132,7 @@ private:
         for (Value operand : op.getOperands())
           if (isPartial(operand) && operands.insert(operand).second && !hasWaitingUser(operand))
             added += bitsIfAccumulated(operand);
-        if (added <= saved) {
+        if (added <= saved || places(op)) {
           changed = waiting.insert(&op).second;
           waiting.insert(last);
         }

@@ -32,3 +32,27 @@ func.func @sums(%x: tensor<4x32xf32> {scrimp.name = "x", scrimp.input = 0 : i64}
   %once = scrimp.wait %later : tensor<16xf32>
   return %sum, %part, %once : tensor<32xf32>, tensor<16xf32>, tensor<16xf32>
 }
+
+// A bucket that is exchanged once a step is put together behind the loop: its members are added up where they lie in it, one of
+// them not in the loop at all.
+// CHECK-LABEL: @bucket
+// CHECK: scrimp.accumulate 2
+// CHECK-NOT: scrimp.pack
+// CHECK: scrimp.yield {{.*}} : tensor<8xf32>, tensor<16xf32>
+// CHECK: }
+// CHECK-COUNT-3: scrimp.pack
+// CHECK: scrimp.reduce_scatter {{.*}} per_step
+func.func @bucket(%x: tensor<4x8xf32> {scrimp.name = "u", scrimp.input = 0 : i64},
+                  %z: tensor<4x16xf32> {scrimp.name = "v", scrimp.input = 0 : i64},
+                  %p: tensor<8xf32> {scrimp.name = "r", scrimp.param = "trainable"}) -> tensor<16xf32> {
+  %none = scrimp.constant dense<0.0> : tensor<32xf32>
+  %a = scrimp.reduce sum, %x [0] : tensor<4x8xf32> -> tensor<8xf32>
+  %b = scrimp.reduce sum, %z [0] : tensor<4x16xf32> -> tensor<16xf32>
+  %one = scrimp.pack %a into %none at 0 : tensor<8xf32>, tensor<32xf32>
+  %two = scrimp.pack %b into %one at 16 : tensor<16xf32>, tensor<32xf32>
+  %q = scrimp.exp %p : tensor<8xf32>
+  %three = scrimp.pack %q into %two at 8 : tensor<8xf32>, tensor<32xf32>
+  %flying = scrimp.reduce_scatter %three world 2 per_step : tensor<32xf32> -> tensor<16xf32>
+  %part = scrimp.wait %flying : tensor<16xf32>
+  return %part : tensor<16xf32>
+}
