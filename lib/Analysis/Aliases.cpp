@@ -257,12 +257,13 @@ FailureOr<Aliases> Aliases::compute(func::FuncOp function) { return AliasBuilder
 
 Place Aliases::getPlace(Value value) const { return lookUp(places, value); }
 
-/// In a scrimp.kernel whose ops are all element by element: everything that `argument` flows into must have the
-/// result's shape and be read pointwise. Then each element of the operand is read only where the same element of the
-/// results is computed.
-static bool flowsPointwise(KernelRegionOp kernel, BlockArgument argument, RankedTensorType result) {
+/// In a scrimp.kernel whose ops are all element by element, or but `rows`, of which the others finish a result:
+/// everything that `argument` flows into must have the result's shape and be read pointwise. Then each element of the
+/// operand is read only where the same element of the results is computed; where `rows` reads it too it says so.
+static bool flowsPointwise(KernelRegionOp kernel, BlockArgument argument, RankedTensorType result,
+                           OpResult finished = {}) {
   for (Value output : kernel.getOutputs())
-    if (tensorType(output).getShape() != result.getShape())
+    if (tensorType(output).getShape() != result.getShape() && !finished)
       return false;
   Operation *terminator = kernel.getBody().front().getTerminator();
   SmallVector<Value> worklist{argument};
@@ -276,6 +277,12 @@ static bool flowsPointwise(KernelRegionOp kernel, BlockArgument argument, Ranked
     for (OpOperand &use : value.getUses()) {
       if (use.getOwner() == terminator)
         continue;
+      if (finished && use.getOwner() == finished.getOwner()) {
+        auto rows = cast<KernelOp>(finished.getOwner());
+        if (value != argument || !mayOverwrite(rows, use.getOperandNumber(), finished.getResultNumber()))
+          return false;
+        continue;
+      }
       if (!cast<KernelOp>(use.getOwner()).isPointwiseOperand(use.getOperandNumber()))
         return false;
       llvm::append_range(worklist, use.getOwner()->getResults());
@@ -321,6 +328,10 @@ bool mlir::scrimp::mayOverwrite(Operation *op, unsigned operand, unsigned result
     return from.getElementTypeBitWidth() == to.getElementTypeBitWidth() && flowsPointwise(region, argument, to);
   // The one op that is no map answers for itself, if nothing inside reads the operand for it.
   auto yielded = dyn_cast<OpResult>(body.getTerminator()->getOperand(result));
+  if (yielded && yielded.getOwner() != rows)
+    if (OpResult finished = getFinishedResult(rows))
+      return from.getElementTypeBitWidth() == to.getElementTypeBitWidth() &&
+             flowsPointwise(region, argument, to, finished);
   return yielded && yielded.getOwner() == rows && llvm::all_of(argument.getUses(), [&](OpOperand &use) {
            return use.getOwner() == rows && mayOverwrite(rows, use.getOperandNumber(), yielded.getResultNumber());
          });

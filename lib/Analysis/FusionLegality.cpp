@@ -3,10 +3,12 @@
 using namespace mlir;
 using namespace mlir::scrimp;
 
-static bool isMap(Operation *op) {
+static bool isOf(Operation *op, KernelFamily family) {
   auto kernel = dyn_cast_or_null<KernelOp>(op);
-  return kernel && kernel.getKernelFamily() == KernelFamily::Map;
+  return kernel && kernel.getKernelFamily() == family;
 }
+
+static bool isMap(Operation *op) { return isOf(op, KernelFamily::Map); }
 
 bool mlir::scrimp::isFreeProducer(Operation *op) { return isMap(op) && cast<KernelOp>(op).isFreeInKernel(); }
 
@@ -100,6 +102,37 @@ Operation *mlir::scrimp::getPointwiseSource(OpOperand &use) {
   return isFusibleMap(source) && source->getBlock() == consumer->getBlock() ? source : nullptr;
 }
 
+/// False if something reads `value` otherwise.
+static bool collectFinishers(Value value, OpResult result, SmallVectorImpl<Operation *> &finishers) {
+  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    Operation *reader = use.getOwner();
+    if (!isMap(reader) || reader->getBlock() != result.getOwner()->getBlock() ||
+        !cast<KernelOp>(reader).isPointwiseOperand(use.getOperandNumber()) ||
+        shapeOf(reader->getResult(0)) != shapeOf(result))
+      return false;
+    if (isFreeProducer(reader))
+      return collectFinishers(reader->getResult(0), result, finishers);
+    finishers.push_back(reader);
+    return isFusibleMap(reader);
+  });
+}
+
+SmallVector<Operation *> mlir::scrimp::getFinishers(OpResult result) {
+  SmallVector<Operation *> finishers;
+  bool isRows = isOf(result.getOwner(), KernelFamily::Rows);
+  if (!isRows || !cast<KernelOp>(result.getOwner()).mayFinish(result.getResultNumber()) ||
+      !collectFinishers(result, result, finishers))
+    finishers.clear();
+  return finishers;
+}
+
+OpResult mlir::scrimp::getFinishedResult(Operation *rows) {
+  for (OpResult result : rows->getResults())
+    if (!getFinishers(result).empty())
+      return result;
+  return {};
+}
+
 void FusionGroups::collectSuccessors(Operation *op, SmallVectorImpl<Operation *> &successors) const {
   if (auto updates = updatesAfter.find(op); updates != updatesAfter.end())
     llvm::append_range(successors, updates->second);
@@ -172,6 +205,12 @@ bool FusionGroups::mayFuse(Operation *producer, Operation *consumer) const {
     return false;
   unsigned from = getGroup(producer), to = getGroup(consumer);
   return from == to || (!pathLeavesAndReturns(from, to) && !pathLeavesAndReturns(to, from));
+}
+
+bool FusionGroups::mayFinish(Operation *rows, Operation *finisher) const {
+  unsigned from = groupOf.lookup(rows), to = groupOf.lookup(finisher);
+  bool hasRows = llvm::any_of(members[to], [](Operation *op) { return isOf(op, KernelFamily::Rows); });
+  return members[from].size() == 1 && !hasRows && !pathLeavesAndReturns(from, to) && !pathLeavesAndReturns(to, from);
 }
 
 bool FusionGroups::pathLeavesAndReturns(unsigned from, unsigned to) const {

@@ -3,6 +3,7 @@
 #include "KernelEmitter.h"
 
 #include "scrimp/Analysis/Aliases.h"
+#include "scrimp/Analysis/FusionLegality.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -85,7 +86,10 @@ private:
   SmallVector<Value> inputs, outputs, workspaces;
   Value begin, end;
   std::optional<IterationSpace> space; // of map kernels
-  /// Elements that a map kernel has computed, by value and indices.
+  /// Of a rows kernel: the result that maps finish, and its element under way; null outside of its store.
+  OpResult finished;
+  Value element;
+  /// Elements that a map kernel, or the maps of a rows kernel at this element, have computed, by value and indices.
   std::map<std::pair<void *, std::vector<void *>>, Value> computed;
 };
 } // namespace
@@ -133,7 +137,9 @@ static bool isInside(Block *inner, Block *outer) {
 
 Value KernelEmitter::load(OpBuilder &b, Value value, ValueRange indices) {
   auto argument = dyn_cast<BlockArgument>(value);
-  if (!space)
+  if (element && value == finished)
+    return element;
+  if (!space && !element)
     return argument ? loadBuffer(b, inputs[argument.getArgNumber()], tensorType(value), indices)
                     : compute(b, cast<OpResult>(value), indices);
   std::pair<void *, std::vector<void *>> key(value.getAsOpaquePointer(), {});
@@ -240,6 +246,12 @@ bool KernelEmitter::usesInnerIndex() {
 
 KernelShape KernelEmitter::emitRows(KernelOp op) {
   unsigned numOperands = op->getNumOperands();
+  // What maps compute of the result that they finish.
+  SmallVector<std::pair<Value, unsigned>> finishers;
+  if ((finished = getFinishedResult(op)))
+    for (auto [output, value] : llvm::enumerate(body.getTerminator()->getOperands()))
+      if (value.getDefiningOp() != op)
+        finishers.push_back({value, output});
   auto readOperand = [&](OpBuilder &b, unsigned operand, ValueRange indices) {
     if (operand < numOperands)
       return load(b, op->getOperand(operand), indices);
@@ -247,8 +259,20 @@ KernelShape KernelEmitter::emitRows(KernelOp op) {
     return loadBuffer(b, at.buffer, at.type, at.indices);
   };
   auto writeResult = [&](OpBuilder &b, unsigned result, ValueRange indices, Value value) {
-    Stored at = place(b, op->getResult(result), indices);
-    storeBuffer(b, at.buffer, at.type, at.indices, value);
+    if (!finished || finished != op->getResult(result)) {
+      Stored at = place(b, op->getResult(result), indices);
+      storeBuffer(b, at.buffer, at.type, at.indices, value);
+      return;
+    }
+    // All loads come before the first store: an output may be an input's own bytes.
+    element = value;
+    computed.clear();
+    SmallVector<Value> elements;
+    for (auto [finisher, output] : finishers)
+      elements.push_back(load(b, finisher, indices));
+    element = nullptr;
+    for (auto [finisher, stored] : llvm::zip_equal(finishers, elements))
+      storeBuffer(b, outputs[finisher.second], tensorType(finisher.first), indices, stored);
   };
   emitLoop(*builder, loc, begin, end,
            [&](OpBuilder &b, Value unit) { op.emitUnit(b, loc, unit, readOperand, writeResult, workspaces); });

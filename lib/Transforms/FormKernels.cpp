@@ -68,6 +68,19 @@ static void fuseIntoProducer(FusionGroups &groups, Block &block) {
   }
 }
 
+/// What only maps of one group read of a rows op, element by element, they compute where it would be stored.
+static void fuseWithFinishers(FusionGroups &groups, Block &block) {
+  for (Operation &op : llvm::reverse(block))
+    for (OpResult result : op.getResults()) {
+      SmallVector<Operation *> finishers = getFinishers(result);
+      bool isOneGroup = llvm::all_of(finishers, [&](Operation *f) { return groups.sameGroup(f, finishers.front()); });
+      if (!finishers.empty() && isOneGroup && groups.mayFinish(&op, finishers.front())) {
+        groups.fuse(finishers.front(), &op);
+        break;
+      }
+    }
+}
+
 namespace {
 /// What stays one op after the pass: a group, or an op that is no kernel. `last` orders nodes that do not depend on
 /// each other as their last ops were.
@@ -148,12 +161,16 @@ static void buildKernel(OpBuilder &builder, ArrayRef<Operation *> ops) {
   llvm::SmallDenseSet<Operation *> inside(ops.begin(), ops.end());
   for (Operation *op : ops) {
     locations.push_back(op->getLoc());
-    // The op of a rows kernel stores all its results, unless moves take them elsewhere; of map ops only what others
-    // read is stored.
-    for (Value result : op->getResults())
-      if ((isRows(op) && result.use_empty()) ||
-          llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user); }))
+    // The op of a rows kernel stores all its results, unless moves take them elsewhere or maps finish them; of map ops
+    // only what others read is stored.
+    for (OpResult result : op->getResults()) {
+      SmallVector<Operation *> finishers = getFinishers(result);
+      bool isFinished = !finishers.empty() && inside.contains(finishers.front());
+      bool isStored = (isRows(op) && result.use_empty()) ||
+                      llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user); });
+      if (isStored && !isFinished)
         yielded.push_back(result);
+    }
   }
   Location loc = builder.getFusedLoc(locations);
   auto body = std::make_unique<Block>();
@@ -237,6 +254,7 @@ struct FormKernels : scrimp::impl::FormKernelsBase<FormKernels> {
       fuseWithReaders(groups, block);
       if (TargetAttr::of(function).isDevice())
         fuseIntoProducer(groups, block);
+      fuseWithFinishers(groups, block);
     }
     OpBuilder builder(block.getTerminator());
     for (const Node &node : sortedNodes(groups, block)) {

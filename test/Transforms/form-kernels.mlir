@@ -193,3 +193,53 @@ func.func @stored_and_copied(%x: tensor<2x4xf16>) -> (tensor<8xf32>, tensor<2x4x
   %3 = scrimp.reshape %1 : tensor<2x4xf32> -> tensor<8xf32>
   return %3, %2 : tensor<8xf32>, tensor<2x4xf32>
 }
+
+// -----
+
+// What only maps of one kernel read of a norm's gradient, they compute where it would be stored.
+// CHECK-LABEL: @finished
+// CHECK:      %[[K:.+]] = scrimp.kernel(%arg0, %arg1, %arg2, %arg3, %arg4)
+// CHECK-SAME:   -> tensor<4x8xbf16> {
+// CHECK:        %[[DX:.+]] = scrimp.layer_norm_grad
+// CHECK-NEXT:   %[[W:.+]] = scrimp.cast %[[DX]]
+// CHECK-NEXT:   %[[O:.+]] = scrimp.cast
+// CHECK-NEXT:   %[[S:.+]] = scrimp.add %[[W]], %[[O]]
+// CHECK-NEXT:   %[[Y:.+]] = scrimp.cast %[[S]]
+// CHECK-NEXT:   scrimp.yield %[[Y]]
+// CHECK:      return %[[K]]
+func.func @finished(%x: tensor<4x8xbf16>, %mean: tensor<4xf32>, %rstd: tensor<4xf32>, %g: tensor<4x8xbf16>, %h: tensor<4x8xbf16>) -> tensor<4x8xbf16> {
+  %dx = scrimp.layer_norm_grad %x, %mean, %rstd, %g {axis = 1 : i64} : tensor<4x8xbf16>, tensor<4xf32>
+  %w = scrimp.cast %dx : tensor<4x8xbf16> -> tensor<4x8xf32>
+  %o = scrimp.cast %h : tensor<4x8xbf16> -> tensor<4x8xf32>
+  %s = scrimp.add %w, %o : tensor<4x8xf32>
+  %y = scrimp.cast %s : tensor<4x8xf32> -> tensor<4x8xbf16>
+  return %y : tensor<4x8xbf16>
+}
+
+// -----
+
+// Not where something else reads it too, where a path leaves the kernel, or where the row op reads back what it stores.
+// CHECK-LABEL: @not_finished
+// CHECK:      scrimp.kernel(
+// CHECK:        scrimp.layer_norm_grad
+// CHECK-NEXT:   scrimp.yield
+// CHECK:      scrimp.matmul
+// CHECK:      scrimp.kernel(
+// CHECK:        scrimp.layer_norm
+// CHECK-NEXT:   scrimp.yield
+// CHECK:      scrimp.kernel(
+// CHECK:        scrimp.softmax
+// CHECK-NEXT:   scrimp.yield
+func.func @not_finished(%x: tensor<4x4xf32>, %mean: tensor<4xf32>, %rstd: tensor<4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
+  %dx = scrimp.layer_norm_grad %x, %mean, %rstd, %x {axis = 1 : i64} : tensor<4x4xf32>, tensor<4xf32>
+  %m = scrimp.matmul %dx, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %a = scrimp.add %dx, %m : tensor<4x4xf32>
+  %y, %mean2, %rstd2 = scrimp.layer_norm %x {axis = 1 : i64, epsilon = 1.0e-05 : f64} : tensor<4x4xf32> -> tensor<4xf32>
+  %c = scrimp.reshape %mean2 : tensor<4xf32> -> tensor<4x1xf32>
+  %d = scrimp.matmul %a, %c : tensor<4x4xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  %e = scrimp.broadcast %d : tensor<4x1xf32> -> tensor<4x4xf32>
+  %b = scrimp.mul %y, %e : tensor<4x4xf32>
+  %s = scrimp.softmax %x : tensor<4x4xf32>
+  %t = scrimp.tanh %s : tensor<4x4xf32>
+  return %a, %b, %t : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+}

@@ -36,6 +36,13 @@ bool isPointwiseUse(OpOperand &use);
 /// null if there is none.
 Operation *getPointwiseSource(OpOperand &use);
 
+/// The map ops that read `result`, of a rows op, element by element, themselves or through free producers, and can finish
+/// it where it is stored (KernelOp::mayFinish); empty if anything else reads it.
+SmallVector<Operation *> getFinishers(OpResult result);
+
+/// In a scrimp.kernel: the result of its rows op that its maps finish; null if there is none.
+OpResult getFinishedResult(Operation *rows);
+
 /// The places that `op` reads, seen through free producers, which its kernel will copy; of what ends something
 /// (AsyncOp) also those that are read until then.
 SmallVector<Place> getReads(Operation *op, const Aliases &aliases);
@@ -53,6 +60,10 @@ public:
 
   /// Whether the groups of two fusible map ops, joined by a pointwise use, can become one.
   bool mayFuse(Operation *producer, Operation *consumer) const;
+
+  /// Whether the group of the maps that finish a result of `rows` can become one with that op: their kernel then computes
+  /// them where it would store the result.
+  bool mayFinish(Operation *rows, Operation *finisher) const;
 
   /// Makes them one.
   void fuse(Operation *a, Operation *b);

@@ -9,16 +9,17 @@
 
 include "scrimp/Dialect/ScrimpBase.td"
 
-// One unit per row; `flops` per element of the first operand.
+// One unit per row; `flops` per element of the first operand. `finishes`: maps may finish result 0.
 class Scrimp_NeuralRowsOp<string mnemonic, int flops, list<Trait> traits = [], list<string> precision = [],
-                          list<string> kernelMethods = []>
+                          list<string> kernelMethods = [], bit finishes = 0>
     : Scrimp_Op<mnemonic, !listconcat([Pure, Scrimp_Eval, DeclareOpInterfaceMethods<CostOp, ["getFlops"]>,
         DeclareOpInterfaceMethods<PrecisionOp, precision>,
         DeclareOpInterfaceMethods<BatchSplitOp, Scrimp_Dimensions>,
-        DeclareOpInterfaceMethods<KernelOp, !listconcat(["getKernelFamily", "getNumUnits", "emitUnit", "mayOverwrite"],
-                                                        kernelMethods)>], traits)> {
+        DeclareOpInterfaceMethods<KernelOp, !listconcat(["getKernelFamily", "getNumUnits", "emitUnit", "mayOverwrite",
+                                                         "mayFinish"], kernelMethods)>], traits)> {
   let extraClassDefinition = [{
     ::mlir::scrimp::KernelFamily $cppClass::getKernelFamily() { return ::mlir::scrimp::KernelFamily::Rows; }
+    bool $cppClass::mayFinish(unsigned result) { return result == 0 && }] # finishes # [{; }
     int64_t $cppClass::getFlops() { return tensorType((*this)->getOperand(0)).getNumElements() * }] # flops # [{; }
   }];
 }
@@ -46,7 +47,7 @@ def Scrimp_SoftmaxOp : Scrimp_NeuralRowsOp<"softmax", 5, [SameOperandsAndResultT
   let hasVerifier = 1;
 }
 
-def Scrimp_SoftmaxGradOp : Scrimp_NeuralRowsOp<"softmax_grad", 4, [SameOperandsAndResultType]> {
+def Scrimp_SoftmaxGradOp : Scrimp_NeuralRowsOp<"softmax_grad", 4, [SameOperandsAndResultType], finishes = 1> {
   let summary = "The gradient of softmax: y (g - sum(y g)), y being its result";
   let arguments = (ins Scrimp_FloatTensor:$y, Scrimp_FloatTensor:$g);
   let results = (outs Scrimp_FloatTensor:$dx);
@@ -54,7 +55,7 @@ def Scrimp_SoftmaxGradOp : Scrimp_NeuralRowsOp<"softmax_grad", 4, [SameOperandsA
   let hasVerifier = 1;
 }
 
-def Scrimp_LogSoftmaxOp : Scrimp_NeuralRowsOp<"log_softmax", 5, [SameOperandsAndResultType, Scrimp_Differentiable]> {
+def Scrimp_LogSoftmaxOp : Scrimp_NeuralRowsOp<"log_softmax", 5, [SameOperandsAndResultType, Scrimp_Differentiable], finishes = 1> {
   let summary = "x - log(sum e^x) over the last dimension";
   let arguments = (ins Scrimp_FloatTensor:$x);
   let results = (outs Scrimp_FloatTensor:$y);
@@ -62,7 +63,7 @@ def Scrimp_LogSoftmaxOp : Scrimp_NeuralRowsOp<"log_softmax", 5, [SameOperandsAnd
   let hasVerifier = 1;
 }
 
-def Scrimp_LogSoftmaxGradOp : Scrimp_NeuralRowsOp<"log_softmax_grad", 5, [SameOperandsAndResultType]> {
+def Scrimp_LogSoftmaxGradOp : Scrimp_NeuralRowsOp<"log_softmax_grad", 5, [SameOperandsAndResultType], finishes = 1> {
   let summary = "The gradient of log_softmax: g - e^y sum(g), y being its result";
   let arguments = (ins Scrimp_FloatTensor:$y, Scrimp_FloatTensor:$g);
   let results = (outs Scrimp_FloatTensor:$dx);
@@ -85,7 +86,7 @@ def Scrimp_LogSumExpOp : Scrimp_NeuralRowsOp<"log_sum_exp", 4, [Scrimp_Different
 
 def Scrimp_LayerNormOp : Scrimp_NeuralRowsOp<"layer_norm", 8, [AttrSizedOperandSegments, AllTypesMatch<["x", "y"]>,
     AllTypesMatch<["mean", "rstd"]>, Scrimp_Differentiable],
-    Scrimp_Precision> {
+    Scrimp_Precision, finishes = 1> {
   let summary = "(x - mean) rstd scale + bias; mean and rstd over dimensions axis and up";
   let description = [{
     rstd = 1 / sqrt(variance + epsilon), the variance being the mean of the squared deviations (biased). `scale` and
@@ -106,7 +107,7 @@ def Scrimp_LayerNormOp : Scrimp_NeuralRowsOp<"layer_norm", 8, [AttrSizedOperandS
 
 def Scrimp_LayerNormGradOp : Scrimp_NeuralRowsOp<"layer_norm_grad", 12, [AllTypesMatch<["x", "g", "dx"]>,
     AllTypesMatch<["mean", "rstd"]>],
-    Scrimp_Precision> {
+    Scrimp_Precision, finishes = 1> {
   let summary = "The gradient of layer_norm with respect to x";
   let description = [{
     With h = g scale and n = (x - mean) rstd: rstd (h - mean(h) - n mean(h n)).
@@ -136,7 +137,7 @@ def Scrimp_LayerNormParameterGradOp : Scrimp_NeuralRowsOp<"layer_norm_parameter_
 }
 
 def Scrimp_RmsNormOp : Scrimp_NeuralRowsOp<"rms_norm", 5, [AllTypesMatch<["x", "y"]>, Scrimp_Differentiable],
-    Scrimp_Precision> {
+    Scrimp_Precision, finishes = 1> {
   let summary = "x rstd scale; rstd = 1 / sqrt(mean(x^2) + epsilon) over dimensions axis and up";
   let arguments = (ins Scrimp_FloatTensor:$x, Optional<Scrimp_FloatTensor>:$scale, I64Attr:$axis, F64Attr:$epsilon);
   let results = (outs Scrimp_FloatTensor:$y, Scrimp_WideFloatTensor:$rstd);
@@ -146,7 +147,7 @@ def Scrimp_RmsNormOp : Scrimp_NeuralRowsOp<"rms_norm", 5, [AllTypesMatch<["x", "
 }
 
 def Scrimp_RmsNormGradOp : Scrimp_NeuralRowsOp<"rms_norm_grad", 9, [AllTypesMatch<["x", "g", "dx"]>],
-    Scrimp_Precision> {
+    Scrimp_Precision, finishes = 1> {
   let summary = "The gradient of rms_norm with respect to x";
   let description = [{ With h = g scale and n = x rstd: rstd (h - n mean(h n)). }];
   let arguments = (ins Scrimp_FloatTensor:$x, Scrimp_WideFloatTensor:$rstd, Scrimp_FloatTensor:$g,

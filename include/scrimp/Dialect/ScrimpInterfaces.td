@@ -138,6 +138,10 @@ def KernelOp : OpInterface<"KernelOp"> {
       (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "unsigned":$operand, "::mlir::ValueRange":$ivs), "",
       [{ llvm_unreachable("places no operands"); }]>,
     InterfaceMethod<[{
+      Rows: whether each element of result `result` is stored once and never read back: maps that read it at its own index
+      can then be computed where it would be stored, and store theirs.
+    }], "bool", "mayFinish", (ins "unsigned":$result), "", [{ return false; }]>,
+    InterfaceMethod<[{
       Builds ops that compute the results on a target that has neither a library function nor one kernel for this op.
       Nothing: the op stays.
     }], "::llvm::SmallVector<::mlir::Value>", "buildExpansion",
