@@ -258,11 +258,13 @@ FailureOr<Aliases> Aliases::compute(func::FuncOp function) { return AliasBuilder
 Place Aliases::getPlace(Value value) const { return lookUp(places, value); }
 
 /// In a scrimp.kernel whose ops are all element by element, or but `rows`, of which the others finish a result:
-/// everything that `argument` flows into must have the result's shape and be read pointwise. Then each element of the
-/// operand is read only where the same element of the results is computed; where `rows` reads it too it says so.
-static bool flowsPointwise(KernelRegionOp kernel, BlockArgument argument, RankedTensorType result,
-                           OpResult finished = {}) {
-  for (Value output : kernel.getOutputs())
+/// everything that `argument` flows into must have the result's shape, be in its section and be read pointwise. Then
+/// each element of the operand is read only where the same element of the results is computed; where `rows` reads it
+/// too it says so.
+static bool flowsPointwise(KernelRegionOp kernel, BlockArgument argument, unsigned number, OpResult finished = {}) {
+  RankedTensorType result = tensorType(kernel.getResult(number));
+  auto [first, count] = kernel.getSection(number);
+  for (Value output : kernel.getOutputs().slice(first, count))
     if (tensorType(output).getShape() != result.getShape() && !finished)
       return false;
   Operation *terminator = kernel.getBody().front().getTerminator();
@@ -275,8 +277,11 @@ static bool flowsPointwise(KernelRegionOp kernel, BlockArgument argument, Ranked
     if (shapeOf(value) != result.getShape())
       return false;
     for (OpOperand &use : value.getUses()) {
-      if (use.getOwner() == terminator)
+      if (use.getOwner() == terminator) {
+        if (use.getOperandNumber() < first || use.getOperandNumber() >= first + count)
+          return false;
         continue;
+      }
       if (finished && use.getOwner() == finished.getOwner()) {
         auto rows = cast<KernelOp>(finished.getOwner());
         if (value != argument || !mayOverwrite(rows, use.getOperandNumber(), finished.getResultNumber()))
@@ -296,7 +301,7 @@ bool mlir::scrimp::readsElementwise(Operation *op, unsigned operand, unsigned re
   if (shapeOf(op->getOperand(operand)) != to.getShape())
     return false;
   if (auto region = dyn_cast<KernelRegionOp>(op))
-    return flowsPointwise(region, region.getBody().front().getArgument(operand), to);
+    return flowsPointwise(region, region.getBody().front().getArgument(operand), result);
   auto kernel = dyn_cast<KernelOp>(op);
   return kernel && kernel.getKernelFamily() == KernelFamily::Map && kernel.isPointwiseOperand(operand);
 }
@@ -325,13 +330,13 @@ bool mlir::scrimp::mayOverwrite(Operation *op, unsigned operand, unsigned result
     rows = &inner;
   }
   if (!rows)
-    return from.getElementTypeBitWidth() == to.getElementTypeBitWidth() && flowsPointwise(region, argument, to);
+    return from.getElementTypeBitWidth() == to.getElementTypeBitWidth() && flowsPointwise(region, argument, result);
   // The one op that is no map answers for itself, if nothing inside reads the operand for it.
   auto yielded = dyn_cast<OpResult>(body.getTerminator()->getOperand(result));
   if (yielded && yielded.getOwner() != rows)
     if (OpResult finished = getFinishedResult(rows))
       return from.getElementTypeBitWidth() == to.getElementTypeBitWidth() &&
-             flowsPointwise(region, argument, to, finished);
+             flowsPointwise(region, argument, result, finished);
   return yielded && yielded.getOwner() == rows && llvm::all_of(argument.getUses(), [&](OpOperand &use) {
            return use.getOwner() == rows && mayOverwrite(rows, use.getOperandNumber(), yielded.getResultNumber());
          });

@@ -207,10 +207,20 @@ bool FusionGroups::mayFuse(Operation *producer, Operation *consumer) const {
   return from == to || (!pathLeavesAndReturns(from, to) && !pathLeavesAndReturns(to, from));
 }
 
-bool FusionGroups::mayFinish(Operation *rows, Operation *finisher) const {
-  unsigned from = groupOf.lookup(rows), to = groupOf.lookup(finisher);
-  bool hasRows = llvm::any_of(members[to], [](Operation *op) { return isOf(op, KernelFamily::Rows); });
-  return members[from].size() == 1 && !hasRows && !pathLeavesAndReturns(from, to) && !pathLeavesAndReturns(to, from);
+bool FusionGroups::isReadBy(Value value, unsigned group) const {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    return isFreeProducer(user) ? isReadBy(user->getResult(0), group) : getGroup(user) == group;
+  });
+}
+
+bool FusionGroups::mayFinish(OpResult result, Operation *finisher) const {
+  Operation *rows = result.getOwner();
+  unsigned from = getGroup(rows), to = getGroup(finisher);
+  if (members[from].size() > 1 || llvm::any_of(members[to], [](Operation *op) { return isOf(op, KernelFamily::Rows); }))
+    return false;
+  // Statistics are not there yet where an element is.
+  bool readsOthers = llvm::any_of(rows->getResults(), [&](OpResult r) { return r != result && isReadBy(r, to); });
+  return !readsOthers && !pathLeavesAndReturns(from, to) && !pathLeavesAndReturns(to, from);
 }
 
 bool FusionGroups::pathLeavesAndReturns(unsigned from, unsigned to) const {

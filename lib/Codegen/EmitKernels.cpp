@@ -38,6 +38,7 @@ static std::string keyOf(KernelRegionOp kernel, ArrayRef<int64_t> alignments) {
   std::string key;
   llvm::raw_string_ostream os(key);
   clone->getBody().front().print(os);
+  llvm::interleaveComma(clone->getResultCounts(), os);
   for (Operation &op : clone->getBody().front())
     op.print(os, OpPrintingFlags().printGenericOpForm().useLocalScope());
   for (Type type : kernel.getInputs().getTypes())

@@ -63,6 +63,7 @@ public:
   bool usesInnerIndex();
   KernelShape emitMap(ArrayRef<int64_t> shape, size_t numOuter);
   KernelShape emitRows(KernelOp op);
+  KernelShape emitSections();
 
 private:
   Value load(OpBuilder &b, Value value, ValueRange indices);
@@ -70,7 +71,7 @@ private:
   Value linearIndex(OpBuilder &b, ArrayRef<int64_t> shape, ValueRange indices);
   Value loadBuffer(OpBuilder &b, Value buffer, RankedTensorType type, ValueRange indices);
   void storeBuffer(OpBuilder &b, Value buffer, RankedTensorType type, ValueRange indices, Value value);
-  void emitMapElement(OpBuilder &b, ArrayRef<int64_t> shape);
+  void emitMapElement(OpBuilder &b, ArrayRef<int64_t> shape, unsigned first, unsigned count);
   struct Stored {
     Value buffer;
     RankedTensorType type;
@@ -172,7 +173,8 @@ KernelEmitter::Stored KernelEmitter::place(OpBuilder &b, Value value, ValueRange
   return {outputs[use->getOperandNumber()], tensorType(use->get()), at};
 }
 
-void KernelEmitter::emitMapElement(OpBuilder &b, ArrayRef<int64_t> shape) {
+/// An element of `count` results from `first` on.
+void KernelEmitter::emitMapElement(OpBuilder &b, ArrayRef<int64_t> shape, unsigned first, unsigned count) {
   SmallVector<Value> indices;
   auto next = space->ivs.begin();
   Value zero = emitIndex(b, loc, 0);
@@ -180,10 +182,10 @@ void KernelEmitter::emitMapElement(OpBuilder &b, ArrayRef<int64_t> shape) {
     indices.push_back(size == 1 ? zero : *next++);
   // All loads come before the first store: an output may be an input's own bytes.
   SmallVector<Value> elements;
-  ValueRange yielded = body.getTerminator()->getOperands();
+  ValueRange yielded = ValueRange(body.getTerminator()->getOperands()).slice(first, count);
   for (Value value : yielded)
     elements.push_back(load(b, value, indices));
-  for (auto [value, element, buffer] : llvm::zip_equal(yielded, elements, outputs))
+  for (auto [value, element, buffer] : llvm::zip_equal(yielded, elements, ArrayRef(outputs).slice(first, count)))
     storeBuffer(b, buffer, tensorType(value), indices, element);
 }
 
@@ -208,7 +210,7 @@ KernelShape KernelEmitter::emitMap(ArrayRef<int64_t> shape, size_t numOuter) {
           auto last = inside.getInsertionPoint();
           for (size_t n = inside.getInsertionBlock()->getOperations().size(); n > before; --n)
             (--last)->setAttr(ScrimpDialect::kInnerIndex, inside.getUnitAttr());
-          emitMapElement(inside, shape);
+          emitMapElement(inside, shape, 0, outputs.size());
         },
         /*parallel=*/true);
   };
@@ -231,6 +233,51 @@ KernelShape KernelEmitter::emitMap(ArrayRef<int64_t> shape, size_t numOuter) {
     emitInner(outer, from, to, base);
   });
   return {inner == 0 ? 0 : rows * pieces, false};
+}
+
+/// A unit is a piece of one section's elements.
+KernelShape KernelEmitter::emitSections() {
+  struct Section {
+    unsigned first, count;
+    int64_t begin, units, elements;
+  };
+  SmallVector<Section> sections;
+  unsigned result = 0;
+  int64_t units = 0;
+  for (int64_t count : kernel.getResultCounts()) {
+    int64_t elements = tensorType(kernel.getResult(result)).getNumElements();
+    sections.push_back({result, static_cast<unsigned>(count), units,
+                        static_cast<int64_t>(llvm::divideCeil(elements, kRowPiece)), elements});
+    result += count;
+    units += sections.back().units;
+  }
+  function->setAttr(ScrimpDialect::kMap, builder->getUnitAttr());
+  emitLoop(*builder, loc, begin, end, [&](OpBuilder &b, Value unit) {
+    for (const Section &section : sections) {
+      if (section.units == 0)
+        continue;
+      // Of one unit all threads do the same.
+      Value own = arith::SubIOp::create(b, loc, unit, emitIndex(b, loc, section.begin));
+      Value isOwn = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, own, emitIndex(b, loc, section.units));
+      auto branch = scf::IfOp::create(b, loc, isOwn, /*withElseRegion=*/false);
+      OpBuilder then = branch.getThenBodyBuilder();
+      Value from = arith::MulIOp::create(then, loc, own, emitIndex(then, loc, kRowPiece));
+      Value rest = arith::SubIOp::create(then, loc, emitIndex(then, loc, section.elements), from);
+      Value length = arith::MinUIOp::create(then, loc, emitIndex(then, loc, kRowPiece), rest);
+      ArrayRef<int64_t> shape = shapeOf(kernel.getResult(section.first));
+      space.emplace();
+      llvm::copy_if(shape, std::back_inserter(space->innerSizes), [](int64_t size) { return size != 1; });
+      emitLoop(
+          then, loc, emitIndex(then, loc, 0), length,
+          [&](OpBuilder &inside, Value j) {
+            space->inner = space->linear = arith::AddIOp::create(inside, loc, from, j);
+            space->ivs = emitDelinearize(inside, loc, space->linear, space->innerSizes);
+            emitMapElement(inside, shape, section.first, section.count);
+          },
+          /*parallel=*/true);
+    }
+  });
+  return {units, false};
 }
 
 bool KernelEmitter::usesInnerIndex() {
@@ -265,7 +312,7 @@ KernelShape KernelEmitter::emitRows(KernelOp op) {
       return;
     }
     // All loads come before the first store: an output may be an input's own bytes.
-    element = value;
+    element = emitConvert(b, loc, value, tensorType(finished).getElementType());
     computed.clear();
     SmallVector<Value> elements;
     for (auto [finisher, output] : finishers)
@@ -298,6 +345,8 @@ FailureOr<KernelShape> mlir::scrimp::emitKernelFunction(OpBuilder &builder, Kern
   if (rowsOp)
     return KernelEmitter(builder, kernel, symbol).emitRows(rowsOp);
 
+  if (kernel.getSections())
+    return KernelEmitter(builder, kernel, symbol).emitSections();
   ArrayRef<int64_t> shape = shapeOf(kernel.getResult(0));
   // The fewer outer dimensions, the longer the inner loop; what reads by an index inside it sets the bound.
   size_t rank = llvm::count_if(shape, [](int64_t size) { return size != 1; });

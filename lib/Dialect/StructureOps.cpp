@@ -59,6 +59,28 @@ LogicalResult PackOp::eval(ArrayRef<const HostTensor *> operands, MutableArrayRe
   return success();
 }
 
+static LogicalResult verifySections(KernelRegionOp kernel) {
+  SmallVector<int64_t> counts = kernel.getResultCounts();
+  int64_t sum = 0;
+  for (int64_t count : counts) {
+    if (count < 1)
+      return kernel.emitOpError() << "a section must have a result, found " << count;
+    sum += count;
+  }
+  if (sum != kernel->getNumResults())
+    return kernel.emitOpError() << "the sections must have " << kernel->getNumResults() << " results in all, found "
+                                << sum;
+  for (Operation &op : kernel.getBody().front().without_terminator())
+    if (cast<KernelOp>(op).getKernelFamily() != KernelFamily::Map)
+      return op.emitOpError() << "cannot be part of a section: it is not element by element";
+  for (unsigned result = 0; result < kernel->getNumResults(); ++result)
+    if (auto shape = shapeOf(kernel.getResult(kernel.getSection(result).first));
+        shapeOf(kernel.getResult(result)) != shape)
+      return kernel.emitOpError() << "the results of a section must have one shape, found "
+                                  << kernel.getResult(result).getType() << " in one of shape " << shape;
+  return success();
+}
+
 LogicalResult KernelRegionOp::verify() {
   Block &block = getBody().front();
   if (TypeRange(block.getArgumentTypes()) != TypeRange(getInputs().getTypes()))
@@ -68,7 +90,23 @@ LogicalResult KernelRegionOp::verify() {
   for (Operation &op : block.without_terminator())
     if (auto kernel = dyn_cast<KernelOp>(op); !kernel || kernel.getKernelFamily() == KernelFamily::Command)
       return op.emitOpError() << "cannot be part of a kernel";
-  return success();
+  return getSections() ? verifySections(*this) : success();
+}
+
+SmallVector<int64_t> KernelRegionOp::getResultCounts() {
+  if (std::optional<ArrayRef<int64_t>> sections = getSections())
+    return SmallVector<int64_t>(*sections);
+  return {static_cast<int64_t>(getNumResults())};
+}
+
+std::pair<unsigned, unsigned> KernelRegionOp::getSection(unsigned result) {
+  unsigned first = 0;
+  for (int64_t count : getResultCounts()) {
+    if (result < first + count)
+      return {first, static_cast<unsigned>(count)};
+    first += count;
+  }
+  llvm_unreachable("a result");
 }
 
 static int64_t flopsOf(Block &block) {

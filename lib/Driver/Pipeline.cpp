@@ -144,6 +144,9 @@ void mlir::scrimp::buildPlanPipeline(OpPassManager &manager, const TrainPipeline
   schedule.keepOrder = !options.schedule;
   schedule.overlapBytes = options.overlapBytes;
   manager.addNestedPass<func::FuncOp>(createSchedule(schedule));
+  // When it is known what may wait for what without a higher peak.
+  if (options.fuse)
+    manager.addNestedPass<func::FuncOp>(createJoinUpdates());
   manager.addPass(createPlanMemory());
   manager.addPass(createVerifyCollectives());
 }

@@ -74,7 +74,7 @@ static void fuseWithFinishers(FusionGroups &groups, Block &block) {
     for (OpResult result : op.getResults()) {
       SmallVector<Operation *> finishers = getFinishers(result);
       bool isOneGroup = llvm::all_of(finishers, [&](Operation *f) { return groups.sameGroup(f, finishers.front()); });
-      if (!finishers.empty() && isOneGroup && groups.mayFinish(&op, finishers.front())) {
+      if (!finishers.empty() && isOneGroup && groups.mayFinish(result, finishers.front())) {
         groups.fuse(finishers.front(), &op);
         break;
       }

@@ -83,6 +83,53 @@ func.func @kernel_body(%x: tensor<2xf32>) {
 
 // -----
 
+func.func @sections_sum(%x: tensor<2xf32>) {
+  // expected-error@+1 {{the sections must have 1 results in all, found 2}}
+  %y = scrimp.kernel(%x) attributes {sections = array<i64: 1, 1>} : (tensor<2xf32>) -> tensor<2xf32> {
+  ^bb0(%a: tensor<2xf32>):
+    scrimp.yield %a : tensor<2xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @sections_empty(%x: tensor<2xf32>) {
+  // expected-error@+1 {{a section must have a result, found 0}}
+  %y = scrimp.kernel(%x) attributes {sections = array<i64: 0, 1>} : (tensor<2xf32>) -> tensor<2xf32> {
+  ^bb0(%a: tensor<2xf32>):
+    scrimp.yield %a : tensor<2xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @sections_shape(%x: tensor<2xf32>, %y: tensor<3xf32>) {
+  // expected-error@+1 {{the results of a section must have one shape, found 'tensor<3xf32>' in one of shape 2}}
+  %z, %w = scrimp.kernel(%x, %y) attributes {sections = array<i64: 2>} : (tensor<2xf32>, tensor<3xf32>) -> (tensor<2xf32>, tensor<3xf32>) {
+  ^bb0(%a: tensor<2xf32>, %b: tensor<3xf32>):
+    %c = scrimp.neg %a : tensor<2xf32>
+    %d = scrimp.neg %b : tensor<3xf32>
+    scrimp.yield %c, %d : tensor<2xf32>, tensor<3xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @sections_rows(%x: tensor<2x3xf32>) {
+  %z = scrimp.kernel(%x) attributes {sections = array<i64: 1>} : (tensor<2x3xf32>) -> tensor<2x3xf32> {
+  ^bb0(%a: tensor<2x3xf32>):
+    // expected-error@+1 {{cannot be part of a section: it is not element by element}}
+    %c = scrimp.softmax %a : tensor<2x3xf32>
+    scrimp.yield %c : tensor<2x3xf32>
+  }
+  return
+}
+
+// -----
+
 func.func @kernel_captures(%x: tensor<2xf32>) {
   // expected-note@+1 {{required by region isolation constraints}}
   %y = scrimp.kernel() : () -> tensor<2xf32> {

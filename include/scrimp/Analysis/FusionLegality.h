@@ -36,8 +36,8 @@ bool isPointwiseUse(OpOperand &use);
 /// null if there is none.
 Operation *getPointwiseSource(OpOperand &use);
 
-/// The map ops that read `result`, of a rows op, element by element, themselves or through free producers, and can finish
-/// it where it is stored (KernelOp::mayFinish); empty if anything else reads it.
+/// The map ops that read `result`, of a rows op, element by element, themselves or through free producers, and can
+/// finish it where it is stored (KernelOp::mayFinish); empty if anything else reads it.
 SmallVector<Operation *> getFinishers(OpResult result);
 
 /// In a scrimp.kernel: the result of its rows op that its maps finish; null if there is none.
@@ -61,9 +61,9 @@ public:
   /// Whether the groups of two fusible map ops, joined by a pointwise use, can become one.
   bool mayFuse(Operation *producer, Operation *consumer) const;
 
-  /// Whether the group of the maps that finish a result of `rows` can become one with that op: their kernel then computes
-  /// them where it would store the result.
-  bool mayFinish(Operation *rows, Operation *finisher) const;
+  /// Whether the group of `finisher`, one of the maps that finish `result` of a rows op, can become one with that op:
+  /// their kernel then computes them where it would store the result.
+  bool mayFinish(OpResult result, Operation *finisher) const;
 
   /// Makes them one.
   void fuse(Operation *a, Operation *b);
@@ -80,6 +80,8 @@ public:
 
 private:
   unsigned getGroup(Operation *op) const { return groupAt[position.lookup(op)]; }
+  /// Whether an op of `group` reads `value`, itself or through free producers.
+  bool isReadBy(Value value, unsigned group) const;
   bool pathLeavesAndReturns(unsigned from, unsigned to) const;
   /// The ops that must come after `op`: its readers, and those that overwrite what it reads.
   void collectSuccessors(Operation *op, SmallVectorImpl<Operation *> &successors) const;

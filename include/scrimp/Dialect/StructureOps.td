@@ -47,10 +47,19 @@ def Scrimp_KernelRegionOp : Scrimp_Op<"kernel", [Pure, IsolatedFromAbove, Single
   let description = [{
     Made by scrimp-form-kernels. The body's arguments are the operands; its ops keep their own roundings. All values
     that the body yields are results. What an op inside updates in place, the kernel does.
+
+    `sections`, made by scrimp-join-updates: the kernel is several that have nothing to do with each other, launched at once.
+    The numbers are those of each one's results, in order; all its ops are element by element, over the shape of these.
   }];
-  let arguments = (ins Variadic<Scrimp_Tensor>:$inputs);
+  let arguments = (ins Variadic<Scrimp_Tensor>:$inputs, OptionalAttr<DenseI64ArrayAttr>:$sections);
   let results = (outs Variadic<Scrimp_Tensor>:$outputs);
   let regions = (region SizedRegion<1>:$body);
+  let extraClassDeclaration = [{
+    /// The results of each section, or of the whole.
+    ::llvm::SmallVector<int64_t> getResultCounts();
+    /// The first result, and the number of results, of the section that `result` is of.
+    std::pair<unsigned, unsigned> getSection(unsigned result);
+  }];
   let assemblyFormat = "`(` $inputs `)` attr-dict-with-keyword `:` functional-type($inputs, $outputs) $body";
   let hasVerifier = 1;
 }

@@ -449,6 +449,22 @@ def Schedule : Pass<"scrimp-schedule", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
 }
 
+def JoinUpdates : Pass<"scrimp-join-updates", "::mlir::func::FuncOp"> {
+  let summary = "On a device, update the members of a bucket in one launch";
+  let description = [{
+    Kernels of maps that update pieces of the same arguments (a bucket's members and their states) become one kernel of
+    up to 8 sections, at the place of the last of them: what an earlier one reads lives until then, so each joins only if the
+    peak stays, and those that do not are joined among themselves. Where updates wait for the norm, all join. On a CPU nothing
+    changes: there a launch costs little.
+
+    Requires: behind scrimp-schedule, whose order it otherwise keeps.
+    Ensures: the same bits; the peak (the largest live set, as scrimp-plan-memory counts it) is not higher.
+    Fails: if the alias model does (see scrimp-plan-memory).
+    Example: test/Transforms/join-updates.mlir
+  }];
+  let dependentDialects = ["::mlir::scrimp::ScrimpDialect"];
+}
+
 def AttachTarget : Pass<"scrimp-attach-target", "::mlir::ModuleOp"> {
   let summary = "Say what the module is compiled for";
   let description = [{
