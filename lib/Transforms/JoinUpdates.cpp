@@ -29,7 +29,7 @@ namespace {
 class LiveBytes {
 public:
   LiveBytes(func::FuncOp function, const Aliases &aliases) : aliases(aliases) {
-    MemoryUse use = computeMemoryUse(function, aliases);
+    MemoryUse use = computeMemoryUse(function, aliases, /*tellRoles=*/false);
     for (auto [t, op] : llvm::enumerate(use.ops))
       position[op] = t;
     int64_t alignment = TargetAttr::of(function).getAlignment();
